@@ -1,13 +1,16 @@
-//! How often functions were called: the metrics of `--count calls:FUNCTION`.
+//! How often functions were called: the metrics of `--count calls:FUNCTION`, and events of `opcost_record::event`.
 //!
 //! The calls are those of a profile's calling contexts, so that counting them costs no more than the profile. A function that
 //! symbols name and that nothing called has 0 calls. A function without a symbol, such as one that the compiler inlined everywhere, has
 //! no figure.
+//!
+//! The amounts of events are not in a profile: [`CountedCalls::watch`] names the functions at whose entries the plugin reads them.
 
 use opcost_base::exit::{HasStatus, Status};
-use opcost_model::plan::CalledFunctions;
+use opcost_model::plan::Counted;
+use opcost_record::event::{Measure, Place, Watch, Watched};
 use opcost_record::profile::KERNEL;
-use opcost_record::{Domain, Function, MetricKey, Profile, Reading};
+use opcost_record::{Context, Domain, Event, Function, MetricKey, Profile, Reading};
 use opcost_symbols::clone::stem;
 use opcost_symbols::naming::named;
 use std::collections::{BTreeSet, HashMap};
@@ -38,11 +41,24 @@ type Name = (String, String);
 /// The functions whose calls are counted in a variant's runs.
 #[derive(Clone, Debug, Default)]
 pub struct CountedCalls {
-    /// The functions as the user named them.
-    pub called: Vec<CalledFunctions>,
+    /// What is counted, as the user named it.
+    pub called: Vec<Counted>,
+    /// The functions at whose entries the plugin reads amounts.
+    pub watch: Watch,
     metrics: Vec<MetricKey>,
-    /// The places of a function's metrics.
-    functions: HashMap<Name, Vec<usize>>,
+    /// What counts a function's calls.
+    functions: HashMap<Name, Vec<Counts>>,
+}
+
+/// A metric that counts the calls of a function.
+#[derive(Clone, Copy, Debug)]
+struct Counts {
+    /// The metric's place.
+    metric: usize,
+    /// The functions that must have called it; empty if any may.
+    callers: &'static [&'static str],
+    /// Whether calls below another function of the metric are left out.
+    outermost: bool,
 }
 
 fn name_of(function: &Function) -> Name {
@@ -57,12 +73,17 @@ impl CountedCalls {
     /// # Errors
     /// A pattern means more functions than can be counted.
     pub fn of(
-        called: &[CalledFunctions],
+        counted: &[Counted],
         functions: &[Function],
         whole: Domain,
     ) -> Result<CountedCalls, TooManyFunctions> {
-        let mut counted = CountedCalls { called: called.to_vec(), ..CountedCalls::default() };
-        for called in called {
+        let wanted = counted;
+        let mut counted = CountedCalls { called: wanted.to_vec(), ..CountedCalls::default() };
+        for event in wanted.iter().flat_map(Counted::events) {
+            counted.add_event(event, functions);
+        }
+        for called in wanted {
+            let Counted::Calls(called) = called else { continue };
             let there = functions.iter().filter(|one| called.is_in(one.module == KERNEL));
             let is_real = |one: &&Function| !one.symbol.starts_with('[');
             let there: Vec<&Function> = there.filter(is_real).collect();
@@ -92,23 +113,93 @@ impl CountedCalls {
             return;
         }
         for name in names {
-            self.functions.entry(name).or_default().push(self.metrics.len());
+            let counts = Counts { metric: self.metrics.len(), callers: &[], outermost: false };
+            self.functions.entry(name).or_default().push(counts);
         }
         self.metrics.push(metric);
+    }
+
+    /// Adds an event, if a function of its own is there.
+    fn add_event(&mut self, event: &Event, functions: &[Function]) {
+        let (name, domain) = (event.metric.name, event.domain);
+        let is_there =
+            |function: &Function| function.module.starts_with('[') == (domain == Domain::Kernel);
+        match event.measure {
+            Measure::Entries | Measure::Each => {
+                for function in functions.iter().filter(|function| is_there(function)) {
+                    let own = name_of(function);
+                    let Some(place) = event.places.iter().find(|place| place.is(&own.1)) else {
+                        continue;
+                    };
+                    let key = event.key_of(place, &own.1);
+                    let known = self.metrics.iter().position(|metric| *metric == key);
+                    let metric = known.unwrap_or_else(|| {
+                        self.metrics.push(key);
+                        self.metrics.len() - 1
+                    });
+                    let all = self.functions.entry(own).or_default();
+                    if all.iter().all(|counts| counts.metric != metric) {
+                        let (callers, outermost) = (place.callers, domain == Domain::User);
+                        all.push(Counts { metric, callers, outermost });
+                    }
+                }
+            }
+            Measure::Amounts => {
+                if self.watch.sums.iter().any(|(known, _)| known == name) {
+                    return;
+                }
+                let sum = self.watch.sums.len() as u32;
+                let place_of = |function: &Function| {
+                    // A compiler's copy of a function may have other arguments.
+                    let is = |place: &&Place| place.is(&function.symbol);
+                    event.places.iter().find(is).filter(|_| is_there(function))
+                };
+                let watched = functions.iter().zip(0..).filter_map(|(function, number)| {
+                    let amount = place_of(function)?.amount;
+                    Some(Watched { function: number, amount, sum })
+                });
+                let before = self.watch.watched.len();
+                self.watch.watched.extend(watched);
+                if self.watch.watched.len() > before {
+                    self.watch.sums.push((name.into(), domain));
+                }
+            }
+        }
+    }
+
+    /// Whether the plugin reads the amounts of a metric.
+    pub fn reads(&self, key: &MetricKey) -> bool {
+        self.watch.sums.iter().any(|(name, domain)| *name == key.name && *domain == key.domain)
     }
 
     /// The calls in a profile, a reading for each metric.
     pub fn readings(&self, profile: &Profile) -> Vec<Reading> {
         let mut sums = vec![0u64; self.metrics.len()];
         let names: Vec<Name> = profile.functions.iter().map(name_of).collect();
+        let counts: Vec<&[Counts]> = names
+            .iter()
+            .map(|name| self.functions.get(name).map_or(&[][..], Vec::as_slice))
+            .collect();
+        let above = |context: &Context| context.parent.map(|at| &profile.contexts[at as usize]);
         for context in &profile.contexts {
             let name = &names[context.function as usize];
-            let caller = context.parent.map(|at| profile.contexts[at as usize].function);
+            let caller = above(context).map(|context| context.function);
             // A part that the compiler split off belongs to its function and is not called by it.
             let is_part =
                 caller.is_some_and(|of| of != context.function && names[of as usize] == *name);
-            for metric in self.functions.get(name).into_iter().flatten().filter(|_| !is_part) {
-                sums[*metric] += context.calls;
+            for Counts { metric, callers, outermost } in
+                counts[context.function as usize].iter().filter(|_| !is_part)
+            {
+                let is_caller = |of: u32| callers.contains(&&*names[of as usize].1);
+                let is_called = callers.is_empty() || caller.is_some_and(is_caller);
+                let is_below = || {
+                    std::iter::successors(above(context), |context| above(context)).any(|context| {
+                        counts[context.function as usize].iter().any(|one| one.metric == *metric)
+                    })
+                };
+                if is_called && !(*outermost && is_below()) {
+                    sums[*metric] += context.calls;
+                }
             }
         }
         let readings = self.metrics.iter().zip(sums);
@@ -132,7 +223,7 @@ mod tests {
 
     /// Reads the calls as `NAME=CALLS`.
     fn counted(texts: &[&str], contexts: &[(Option<u32>, u32, u64)]) -> Vec<String> {
-        let called: Vec<CalledFunctions> = texts.iter().map(|text| text.parse().unwrap()).collect();
+        let called: Vec<Counted> = texts.iter().map(|text| text.parse().unwrap()).collect();
         let contexts = contexts.iter().map(|&(parent, function, calls)| Context {
             parent,
             function,
@@ -162,6 +253,53 @@ mod tests {
         assert_eq!(read(&["calls:vfs_*"]), ["calls:vfs_read=2", "calls:vfs_write=0"]);
         assert!(read(&["calls:inlined", "calls:none_*"]).is_empty());
         assert_eq!(read(&["calls:memcpy", "calls:memcpy", "calls:memc*"]), ["calls:memcpy=8"]);
+    }
+
+    #[test]
+    fn an_event_sums_its_functions_without_those_that_they_call() {
+        let names =
+            ["malloc", "calloc", "realloc", "main"].map(|name| Function::new(name, PROGRAM));
+        let kernel = [
+            "wp_page_copy",
+            "page_add_new_anon_rmap",
+            "handle_mm_fault",
+            "__kmalloc",
+            "__x64_sys_read",
+        ];
+        let kernel = kernel.map(|name| Function::new(name, KERNEL));
+        let functions: Vec<Function> = names.into_iter().chain(kernel).collect();
+        let context = |parent, function, calls| Context { parent, function, calls, cost: 1 };
+        let contexts = vec![
+            context(None, 3, 1),
+            context(Some(0), 0, 10),
+            context(Some(0), 2, 4),
+            // Two of the calls of realloc allocate by malloc.
+            context(Some(2), 0, 2),
+            context(Some(0), 6, 9),
+            context(Some(4), 5, 3),
+            context(Some(4), 4, 2),
+            context(Some(6), 5, 2),
+            context(Some(0), 8, 6),
+        ];
+        let profile = Profile { functions: functions.clone(), contexts, ..Profile::default() };
+        let wanted: Vec<Counted> = ["heap", "allocations", "faults", "slab-bytes", "system-call"]
+            .map(|text| text.parse().unwrap())
+            .into();
+        let counted = CountedCalls::of(&wanted, &functions, Domain::All).unwrap();
+        let readings = counted.readings(&profile).into_iter();
+        let read: Vec<String> =
+            readings.map(|reading| format!("{}={}", reading.key.label(), reading.value)).collect();
+        // No function of the others is there, so they have no figure.
+        assert_eq!(
+            read,
+            ["allocations:u=14", "anonymous-pages:k=3", "copied-pages:k=2", "system-call:read:k=6"]
+        );
+        let sums: Vec<&str> = counted.watch.sums.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(sums, ["allocated-bytes", "slab-bytes"]);
+        let watched = |sum| counted.watch.watched.iter().filter(move |one| one.sum == sum);
+        assert_eq!((watched(0).count(), watched(1).count()), (3, 1));
+        assert!(counted.reads(&MetricKey::new("slab-bytes", Domain::Kernel, "emulator")));
+        assert!(!counted.reads(&MetricKey::new("slab-bytes", Domain::User, "emulator")));
     }
 
     #[test]

@@ -80,6 +80,8 @@ pub(crate) struct Arguments {
     pub(crate) out: PathBuf,
     /// The file of symbols, if given.
     pub(crate) symbols: Option<PathBuf>,
+    /// The file of the functions at whose entries amounts are read, if given.
+    pub(crate) watch: Option<PathBuf>,
     pub(crate) window: Window,
     /// Whether each region begins and ends once a run, as around a command; further markers are forged.
     pub(crate) once: bool,
@@ -97,6 +99,12 @@ pub(crate) struct Arguments {
     pub(crate) addresses: bool,
     /// The operation whose steps are recorded.
     pub(crate) steps: Option<Wanted>,
+    /// The function whose calls are the operations that are recorded.
+    pub(crate) stepped_call: Option<String>,
+    /// Whether the lines and pages that the work touches are counted.
+    pub(crate) footprint: bool,
+    /// How many operations the work has; 0 if that is not known.
+    pub(crate) operations: u64,
     /// Whether blocks may have stubs; without them the plugin counts the same, more slowly.
     pub(crate) stubs: bool,
     /// Whether raw counts of the memory filters are reported.
@@ -113,10 +121,11 @@ impl Arguments {
     /// # Errors
     /// The message names the argument and its permitted values.
     pub(crate) fn parse(texts: &[String], system: bool) -> Result<Arguments, String> {
-        let (mut out, mut operations) = (None, 0);
+        let mut out = None;
         let mut arguments = Arguments {
             out: PathBuf::new(),
             symbols: None,
+            watch: None,
             window: Window::Markers,
             once: false,
             system,
@@ -126,6 +135,9 @@ impl Arguments {
             profile: true,
             addresses: false,
             steps: None,
+            stepped_call: None,
+            footprint: false,
+            operations: 0,
             stubs: true,
             probe: false,
             filters: Filters::default(),
@@ -140,9 +152,10 @@ impl Arguments {
             match key {
                 "out" if !value.is_empty() => out = Some(PathBuf::from(value)),
                 "symbols" if !value.is_empty() => arguments.symbols = Some(value.into()),
+                "watch" if !value.is_empty() => arguments.watch = Some(value.into()),
                 "cycles" if !value.is_empty() => arguments.cycles = Some(value.into()),
                 "model" if !value.is_empty() => arguments.model = Some(value.into()),
-                "out" | "symbols" | "cycles" | "model" => {
+                "out" | "symbols" | "watch" | "cycles" | "model" => {
                     return Err(format!("argument '{text}' lacks a path"));
                 }
                 "one-in" => {
@@ -181,9 +194,14 @@ impl Arguments {
                     };
                     arguments.steps = Some(Wanted { operation, operations: 0 });
                 }
+                "stepped-call" => {
+                    let name = from_hex(value).filter(|name| !name.is_empty());
+                    let wrong = || format!("argument '{text}' is no name in hexadecimal");
+                    arguments.stepped_call = Some(name.ok_or_else(wrong)?);
+                }
                 "operations" => {
                     let wrong = || format!("argument '{text}' is wrong: operations is a number");
-                    operations = value.parse().map_err(|_| wrong())?;
+                    arguments.operations = value.parse().map_err(|_| wrong())?;
                 }
                 "once" => arguments.once = one_of(["off", "on"])? == 1,
                 "mode" => {
@@ -195,6 +213,7 @@ impl Arguments {
                 }
                 "profile" => arguments.profile = one_of(["off", "on"])? == 1,
                 "addresses" => arguments.addresses = one_of(["off", "on"])? == 1,
+                "footprint" => arguments.footprint = one_of(["off", "on"])? == 1,
                 "stubs" => arguments.stubs = one_of(["off", "on"])? == 1,
                 "probe" => arguments.probe = one_of(["off", "on"])? == 1,
                 key if key.starts_with("filter-") => {
@@ -202,8 +221,8 @@ impl Arguments {
                 }
                 _ => {
                     return Err(format!(
-                        "unknown argument '{text}'; known are out, symbols, window, once, mode, \
-                         model, cycles, one-in, profile, addresses, steps, operations, stubs, probe and filter-KIND"
+                        "unknown argument '{text}'; known are out, symbols, watch, window, once, mode, \
+                         model, cycles, one-in, profile, addresses, steps, stepped-call, footprint, operations, stubs, probe and filter-KIND"
                     ));
                 }
             }
@@ -218,6 +237,9 @@ impl Arguments {
                 "argument one-in needs cycles=PATH: it says how many of them are modelled".into()
             );
         }
+        if arguments.watch.is_some() && !arguments.profile {
+            return Err("argument watch=PATH needs profile=on".into());
+        }
         let modelled = arguments.model.is_some() || arguments.cycles.is_some();
         if arguments.addresses && (!arguments.profile || modelled) {
             return Err("argument addresses=on needs profile=on and no model".into());
@@ -225,12 +247,24 @@ impl Arguments {
         if arguments.steps.is_some() && (!arguments.profile || modelled || arguments.addresses) {
             return Err("argument steps needs profile=on, no addresses and no model".into());
         }
+        if arguments.footprint && (!arguments.profile || modelled || arguments.addresses) {
+            return Err("argument footprint=on needs profile=on, no addresses and no model".into());
+        }
+        let operations = arguments.operations;
         arguments.steps = arguments.steps.map(|wanted| Wanted { operations, ..wanted });
         // A callback sees every block.
-        arguments.stubs &= arguments.steps.is_none();
+        arguments.stubs &= arguments.steps.is_none() && !arguments.footprint;
         arguments.out = out.ok_or("argument out=PATH is missing: where the report goes")?;
         Ok(arguments)
     }
+}
+
+/// Reads a text that is written as the hexadecimal numbers of its bytes.
+fn from_hex(text: &str) -> Option<String> {
+    let digits = text.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
+    let bytes = digits.map(|pair| byte(pair).filter(|_| pair.len() == 2));
+    String::from_utf8(bytes.collect::<Option<Vec<u8>>>()?).ok()
 }
 
 #[cfg(test)]
@@ -257,6 +291,8 @@ mod tests {
         assert_eq!(arguments.out, PathBuf::from("/r"));
         assert_eq!(arguments.window, Window::Whole);
         assert_eq!(arguments.model, Some("/c".into()));
+        let call = parse(&["out=/r", "steps=2", "stepped-call=662c67"]).unwrap();
+        assert_eq!(call.stepped_call.as_deref(), Some("f,g"));
         assert!(arguments.once && !arguments.profile && !arguments.probe);
         assert_eq!(arguments.filters.filter(Repeat::Lods), api::READ_WRITE);
         assert_eq!(arguments.filters.divisor(Repeat::Lods), 2);
@@ -278,8 +314,10 @@ mod tests {
             (&["out=/r", "window=door"], "window is markers, whole or never"),
             (&["out=/r", "lunch=1"], "unknown argument 'lunch=1'"),
             (&["out=/r", "steps=0"], "median or a number from 1"),
+            (&["out=/r", "stepped-call=6"], "no name in hexadecimal"),
             (&["out=/r", "operations=x"], "operations is a number"),
             (&["out=/r", "steps=median", "profile=off"], "needs profile=on, no addresses"),
+            (&["out=/r", "footprint=on", "model=/c"], "footprint=on needs profile=on"),
             (&["out=/r", "filter-movs=X/1"], "is no filter"),
             (&["out=/r", "filter-movs=R/9"], "is no filter"),
             (&["out=/r", "model="], "lacks a path"),

@@ -7,6 +7,7 @@ use crate::counters::{Counters, Figure, When};
 use crate::decode::Repeat;
 use crate::region::{CounterSums, Regions};
 use crate::tree::Tree;
+use crate::watching::Watching;
 use opcost_record::emulation::RegionCost;
 use opcost_record::marker::REGIONS;
 use opcost_record::metric::{
@@ -27,10 +28,10 @@ pub(crate) fn costs(
     arguments: &Arguments,
     attribution: &Attribution,
     tree: &Tree,
-    regions: &Regions,
+    (regions, program_regions): (&Regions, &ProgramRegions<CounterSums>),
     left: Option<u64>,
-    program_regions: &ProgramRegions<CounterSums>,
     by_context: bool,
+    watching: Option<&Watching>,
 ) -> Result<Vec<RegionCost>, String> {
     let mut all = Vec::new();
     for (region, sum) in regions.sums() {
@@ -68,6 +69,7 @@ pub(crate) fn costs(
             let left = left.filter(|_| REGIONS[region] == WORK);
             counts.extend(left.map(|left| (DEFERRED_AFTER.into(), Domain::Kernel, left)));
         }
+        watched_counts(attribution, watching, sum, &mut counts);
         if arguments.probe {
             probe_counts(attribution, sum, &mut counts);
         }
@@ -77,6 +79,7 @@ pub(crate) fn costs(
     all.extend(program_regions.sums().iter().map(|sum| {
         let mut counts = counts(arguments, tree.vcpus() > 1, &sum.amounts.counters);
         landmark_counts(arguments, attribution, &sum.amounts, &mut counts);
+        watched_counts(attribution, watching, &sum.amounts, &mut counts);
         counts.push((ENTRIES.into(), Domain::All, sum.entries));
         counts.extend(sum.operations.map(|number| (OPERATIONS.into(), Domain::All, number)));
         RegionCost { region: sum.name.clone(), counts, profile: Profile::default() }
@@ -178,6 +181,19 @@ fn landmark_counts(
     {
         counts.push(("system-calls".into(), Domain::All, *calls));
     }
+}
+
+/// Adds the amounts at functions' entries.
+fn watched_counts(
+    attribution: &Attribution,
+    watching: Option<&Watching>,
+    sum: &CounterSums,
+    counts: &mut Counts,
+) {
+    // Behind the counts of the self-test's probes.
+    let first = attribution.metrics().len() + 2 + 3 * Repeat::TABLE.len();
+    let differences = sum.landmarks.get(first..).unwrap_or_default();
+    counts.extend(watching.into_iter().flat_map(|watching| watching.counts(differences)));
 }
 
 fn probe_counts(attribution: &Attribution, sum: &CounterSums, counts: &mut Counts) {

@@ -7,8 +7,10 @@ use crate::plugin::Plugin;
 use crate::target::Target;
 use crate::timing::Timing;
 use crate::vcpu::VCPUS_MAX;
+use crate::watching::Watching;
 use crate::{callback, callgrind, events, main_loop, refusal};
 use opcost_record::emulation::API_NEWEST;
+use opcost_record::event::Watch;
 use opcost_record::symbols::Symbols;
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -84,6 +86,15 @@ unsafe fn install(id: Id, info: &Info, texts: &[String]) -> Result<(), String> {
             Symbols::decode(&bytes).map_err(|error| format!("{}: {error}", path.display()))?
         }
     };
+    let watch = match &arguments.watch {
+        None => None,
+        Some(path) => {
+            let bytes = std::fs::read(path).map_err(|error| {
+                format!("cannot read watched functions {}: {error}", path.display())
+            })?;
+            Some(Watch::decode(&bytes).map_err(|error| format!("{}: {error}", path.display()))?)
+        }
+    };
     let api = api::load(info.version_now)?;
     if api.data && !arguments.system {
         return Err(
@@ -133,13 +144,9 @@ unsafe fn install(id: Id, info: &Info, texts: &[String]) -> Result<(), String> {
     }
     // SAFETY: this code runs once and before any callback.
     unsafe {
-        callback::start(Plugin::new(
-            target,
-            arguments,
-            Attribution::new(symbols, vcpus),
-            timing,
-            vcpus,
-        ));
+        let attribution = Attribution::new(symbols, vcpus);
+        let watching = watch.map(|watch| Watching::new(&watch));
+        callback::start(Plugin::new(target, arguments, attribution, timing, vcpus, watching));
         events::register(id, api, user, vcpus > 1);
     }
     Ok(())

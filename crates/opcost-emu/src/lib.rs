@@ -9,6 +9,7 @@
 //! `key=value` behind the plugin's path, separated by commas:
 //! - `out=PATH`: the report; written as `PATH.tmp`, then renamed. Always needed.
 //! - `symbols=PATH`: symbols in the format of `opcost_record::symbols`.
+//! - `watch=PATH`: functions at whose entries amounts are read (`watching.rs`), in the format of `opcost_record::event::Watch`.
 //! - `window=markers|whole|never`: count between markers, each run by itself where a marker ends it; or from the
 //!   first instruction to the end; or nothing, without a report. With `never`, halts still leave the guest's clock as
 //!   they do in a counting run (`main_loop.rs`).
@@ -23,7 +24,8 @@
 //! - `callgrind=WORD`: counts as `callgrind/mod.rs` describes, by the settings of `opcost_callgrind::settings`; the other arguments
 //!   are left out.
 //! - `steps=WHICH`: the calls of one operation in their order (`steps.rs`), `median` or the operation's number; `operations=N` tells
-//!   how many there are.
+//!   how many there are, `stepped-call=HEX` the function whose calls they are.
+//! - `footprint=on`: different cache lines and pages that the work touches (`footprint.rs`).
 //! - `probe=on`: raw counts of QEMU's memory filters. The self-test of crate `opcost` derives
 //!   `filter-KIND=FILTER/DIVISOR` from them.
 //!
@@ -104,6 +106,7 @@ mod counters;
 mod cuts;
 mod decode;
 mod events;
+mod footprint;
 mod frames;
 mod install;
 mod last_instruction;
@@ -128,6 +131,7 @@ mod translate;
 mod tree;
 mod vcpu;
 mod walk;
+mod watching;
 mod x86_64;
 
 pub use api::Info;

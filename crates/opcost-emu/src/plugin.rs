@@ -11,6 +11,7 @@ use crate::class::Class;
 use crate::costs::costs;
 use crate::counters::{Cost, Counters, Figure};
 use crate::decode::{Exit, MarkerAt, Repeat};
+use crate::footprint::Footprint;
 use crate::last_instruction::LastFile;
 use crate::low;
 use crate::mapped::Mapped;
@@ -28,6 +29,7 @@ use crate::totals::Totals;
 use crate::tree::{NODES_MAX, Tree};
 use crate::vcpu::Vcpus;
 use crate::walk::{Lane, Left, Position, Walk, is_entry};
+use crate::watching::Watching;
 use opcost_core_model::Cycles;
 use opcost_record::marker::{REGIONS, RegionMark};
 use opcost_record::program_region::ProgramRegions;
@@ -75,6 +77,10 @@ pub(crate) struct Plugin {
     given: u64,
     /// Records the steps of the work, if they are asked for.
     pub(crate) steps: Option<Box<Recorder>>,
+    /// Reads amounts at functions' entries, if they are asked for.
+    pub(crate) watching: Option<Box<Watching>>,
+    /// Counts the lines and pages that the work touches, if that is asked for.
+    pub(crate) footprint: Option<Box<Footprint>>,
     pub(crate) arguments: Arguments,
     pub(crate) attribution: Attribution,
     pub(crate) walk: Walk,
@@ -131,13 +137,14 @@ pub(crate) struct Plugin {
 impl Plugin {
     /// Makes the state before the first block.
     ///
-    /// `timing`: the core to be modelled; `vcpus`: the number of the guest's vCPUs.
+    /// `timing`: the core to be modelled; `vcpus`: the number of the guest's vCPUs; `watching`: the functions whose arguments are read.
     pub(crate) fn new(
         target: &'static Target,
         arguments: Arguments,
         attribution: Attribution,
         timing: Option<Timing>,
         vcpus: usize,
+        watching: Option<Watching>,
     ) -> Plugin {
         let other_contexts = attribution.other_contexts();
         let tree = Tree::new(other_contexts, NODES_MAX, vcpus, attribution.heads());
@@ -158,7 +165,9 @@ impl Plugin {
             cost,
             attributed: 0,
             given: 0,
+            watching: watching.map(Box::new),
             steps: arguments.steps.map(|wanted| Box::new(Recorder::new(wanted))),
+            footprint: None,
             arguments,
             attribution,
             walk,
@@ -204,10 +213,18 @@ impl Plugin {
             plugin.totals = learns.then(Totals::new);
         }
         plugin.addresses = plugin.arguments.addresses.then(|| Box::new(Addresses::new()));
+        if plugin.arguments.footprint {
+            let (operations, system) = (plugin.arguments.operations, plugin.arguments.system);
+            match Footprint::new(operations, system) {
+                Ok(footprint) => plugin.footprint = Some(Box::new(footprint)),
+                Err(message) => plugin.failure = Some(message),
+            }
+        }
         if plugin.arguments.window == Window::Whole {
             let now = plugin.reading(&Cost::default(), false);
             // Nothing is open yet, so this cannot fail.
-            plugin.failure = plugin.regions.start(0, now).err();
+            let started = plugin.regions.start(0, now);
+            plugin.failure = plugin.failure.take().or(started.err());
             plugin.record_region(true, 0);
             plugin.choose_column();
         }
@@ -440,7 +457,10 @@ impl Plugin {
         let by_signal =
             !self.arguments.system && self.target.signalled.is_some() && self.timing.is_none();
         // A program's own calls tell where the stack pointer is, but nothing tells its faults.
-        let learns = wanted || by_signal || self.target.links() && !self.arguments.system;
+        let learns = wanted
+            || by_signal
+            || (self.watching.is_some() || self.footprint.is_some()) && self.one_vcpu
+            || self.target.links() && !self.arguments.system;
         // SAFETY: a block begins on the one vCPU.
         if learns && unsafe { self.stack.learn(slot) } {
             // Without a second translation, a loop that is running already would keep its steps.
@@ -994,7 +1014,9 @@ impl Plugin {
         self.drains = Drains::default();
         self.program_regions = ProgramRegions::default();
         self.walk.tree.clear_regions();
+        self.watching.iter_mut().for_each(|watching| watching.clear());
         self.addresses.iter_mut().for_each(|addresses| addresses.clear());
+        self.footprint.iter_mut().for_each(|footprint| footprint.clear());
         Ok(())
     }
 
@@ -1004,10 +1026,10 @@ impl Plugin {
             &self.arguments,
             &self.attribution,
             &self.walk.tree,
-            &self.regions,
+            (&self.regions, &self.program_regions),
             self.drains.left(),
-            &self.program_regions,
             self.totals.is_none(),
+            self.watching.as_deref(),
         )?;
         if let Some(addresses) = &self.addresses {
             for ((region, _), cost) in self.regions.sums().zip(&mut costs) {
@@ -1018,8 +1040,17 @@ impl Plugin {
         if let Some(steps) = &self.steps
             && let Some(work) = costs.iter_mut().find(|cost| cost.region == REGIONS[0])
         {
-            let steps = steps.steps(self.attribution.functions(), &mut work.profile)?;
+            let functions = self.attribution.functions();
+            let steps = match &self.arguments.stepped_call {
+                None => steps.steps(functions, &mut work.profile)?,
+                Some(name) => steps.calls_of(name, functions, &mut work.profile)?,
+            };
             work.profile.steps = steps.map(Box::new);
+        }
+        if let Some(footprint) = &self.footprint
+            && let Some(work) = costs.iter_mut().find(|cost| cost.region == REGIONS[0])
+        {
+            work.counts.extend(footprint.counts());
         }
         self.reports.add(&self.arguments.out, &costs)
     }
@@ -1061,6 +1092,7 @@ impl Plugin {
         let mut landmarks = self.landmarks.clone();
         landmarks.extend([self.system_calls, self.turns]);
         landmarks.extend(self.probes.iter().flatten());
+        landmarks.extend(self.watching.iter().flat_map(|watching| watching.totals()));
         CounterSums { counters, landmarks }
     }
 

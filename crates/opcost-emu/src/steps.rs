@@ -392,13 +392,102 @@ impl Recorder {
                 beyond: self.beyond,
             },
         };
+        Ok(Some(self.output(steps, functions, profile)))
+    }
+
+    /// Returns the steps of the wanted call of a function; the calls that it makes of itself are inside. A call that was begun
+    /// before another task's turn is counted where it began.
+    ///
+    /// # Errors
+    /// The work does not make such a call.
+    pub(crate) fn calls_of(
+        &self,
+        name: &str,
+        functions: &[Function],
+        profile: &mut Profile,
+    ) -> Result<Option<Steps>, String> {
+        let Some(root) = self.root else { return Ok(None) };
+        let is_named = |head: &Head| {
+            let function = head.function.and_then(|number| functions.get(number as usize));
+            head.how != StepHow::Before && function.is_some_and(|one| is_called(&one.symbol, name))
+        };
+        let found: Vec<bool> = self.done.iter().map(|done| is_named(&done.head)).collect();
+        // Calls stand behind those that they make. How many of the function's calls each has inside, or is.
+        let mut inside = vec![0u64; self.done.len()];
+        for (at, done) in self.done.iter().enumerate() {
+            let sum = calls_of(&done.items).into_iter().map(|call| inside[call as usize]);
+            inside[at] = if found[at] { 1 } else { sum.fold(0, u64::saturating_add) };
+        }
+        let all = inside[root as usize];
+        let mut times = vec![0u64; self.done.len()];
+        times[root as usize] = 1;
+        for at in (0..=root as usize).rev().filter(|at| !found[*at]) {
+            for call in calls_of(&self.done[at].items) {
+                times[call as usize] = times[call as usize].saturating_add(times[at]);
+            }
+        }
+        let mut by_total: Vec<(u64, usize)> = (0..self.done.len())
+            .filter(|at| found[*at] && times[*at] > 0)
+            .map(|at| (self.done[at].total, at))
+            .collect();
+        by_total.sort_unstable();
+        let (Some((least, _)), Some((most, _))) = (by_total.first(), by_total.last()) else {
+            return Err(format!(
+                "--steps={name}: the work never calls a function of that name; give it as profiles show it"
+            ));
+        };
+        let mut before = 0u64;
+        let median = by_total.iter().find(|(_, at)| {
+            before = before.saturating_add(times[*at]);
+            before > (all - 1) / 2
+        });
+        let (median, like) = *median.unwrap_or(&by_total[0]);
+        // The first call that is the median one, or the one with the number.
+        let (mut at, mut number) = (root as usize, 1u64);
+        let wanted = self.wanted.operation;
+        if wanted.is_some_and(|wanted| wanted > all) {
+            let why = match self.full {
+                true => format!("the room for steps was used up after {all} calls"),
+                false => format!("the work calls it {all} times"),
+            };
+            let wanted = wanted.unwrap_or(0);
+            return Err(format!("--steps={name}:{wanted}: {why}; give 1 to {all}"));
+        }
+        let mut has = vec![false; self.done.len()];
+        for (place, done) in self.done.iter().enumerate() {
+            let below = || calls_of(&done.items).into_iter().any(|call| has[call as usize]);
+            has[place] = if found[place] { place == like } else { below() };
+        }
+        while !found[at] {
+            let next = calls_of(&self.done[at].items).into_iter().find(|call| {
+                let call = *call as usize;
+                let goes = match wanted {
+                    Some(wanted) => number.saturating_add(inside[call]) > wanted,
+                    None => has[call],
+                };
+                number = if goes { number } else { number.saturating_add(inside[call]) };
+                goes
+            });
+            let Some(next) = next else { return Ok(None) };
+            at = next as usize;
+        }
+        let Done { head, items, .. } = &self.done[at];
+        let own = kinds(items);
+        let alike = by_total.iter().filter(|(_, other)| kinds(&self.done[*other].items) == own);
+        let alike = alike.map(|(_, other)| times[*other]).fold(0, u64::saturating_add);
+        let (operations, range) = ([all, all], [*least, median, *most]);
+        let chosen =
+            Chosen { operation: number, operations, range, alike, head: *head, items, beyond: 0 };
+        Ok(Some(self.output(chosen, functions, profile)))
+    }
+
+    fn output(&self, chosen: Chosen<'_>, functions: &[Function], profile: &mut Profile) -> Steps {
+        let Chosen { operation, operations, range, alike, head, items, beyond } = chosen;
         let mut output = Output::new(self, functions, profile);
-        let head = steps.head;
-        output.add_all(steps.items);
-        output.put(head, steps.items);
+        output.add_all(items);
+        output.put(head, items);
         let Output { calls, branches, .. } = output;
-        let Chosen { operation, operations, range, alike, beyond, .. } = steps;
-        Ok(Some(Steps { operation, operations, range, alike, beyond, calls, branches }))
+        Steps { operation, operations, range, alike, beyond, calls, branches }
     }
 
     /// Returns the chosen one of the operations.
@@ -426,13 +515,8 @@ impl Recorder {
             }
         };
         let (head, items) = told[place];
-        // Unrolled loops call from several places.
-        let steps = |items: &[Item]| -> Vec<(u8, u64)> {
-            let keys = items.iter().map(Item::key).filter(|(kind, ..)| *kind != 1);
-            keys.map(|(kind, one, _)| (kind, one)).collect()
-        };
-        let own = steps(items);
-        let alike = told.iter().filter(|(_, other)| steps(other) == own).count() as u64;
+        let own = kinds(items);
+        let alike = told.iter().filter(|(_, other)| kinds(other) == own).count() as u64;
         Ok(Chosen {
             operation: place as u64 + 1,
             operations: [told.len() as u64, self.wanted.operations],
@@ -644,6 +728,17 @@ impl<'a> Output<'a> {
     }
 }
 
+/// The steps without branches and without the places of calls: unrolled loops call from several places.
+fn kinds(items: &[Item]) -> Vec<(u8, u64)> {
+    let keys = items.iter().map(Item::key).filter(|(kind, ..)| *kind != 1);
+    keys.map(|(kind, one, _)| (kind, one)).collect()
+}
+
+/// Whether a function has a name, which may leave out what compilers append to parts and copies.
+fn is_called(symbol: &str, name: &str) -> bool {
+    symbol.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
 fn calls_of(items: &[Item]) -> Vec<u32> {
     let call = |item: &Item| match item {
         Item::Call { call, .. } => Some(*call),
@@ -683,9 +778,10 @@ pub(crate) unsafe extern "C" fn on_stepped_block(vcpu: c_uint, data: *mut c_void
 }
 
 impl Plugin {
-    /// Begins a block, and records how control came to it.
+    /// Begins a block, and records how control came to it, or where an operation may begin.
     fn look_stepped(&mut self, vcpu: u32, begun: &'static Block) {
         let (prev, is_same_vcpu) = (self.prev(), vcpu == self.vcpu);
+        self.settle_cleared();
         let recorded = self.steps.as_deref().is_some_and(Recorder::is_open);
         if recorded && prev.exit == Exit::Branch && is_same_vcpu {
             self.record_branch(prev, begun);
@@ -696,6 +792,9 @@ impl Plugin {
         let before = (self.node(), self.lane());
         self.look::<false>(vcpu, begun);
         let now = (self.node(), self.lane());
+        if let Some(footprint) = &mut self.footprint {
+            footprint.turn(&self.walk.tree, before.0, now.0);
+        }
         if recorded && before != now {
             let how = match (begun.landmark, prev.exit) {
                 (Some((landmark, _)), _) if is_entry(landmark) => StepHow::Entry,
@@ -727,9 +826,12 @@ impl Plugin {
         steps.branch(prev.number, taken, values);
     }
 
-    /// Begins or ends the record of steps; `tail`: the instructions of the begun block that are not of what came before.
+    /// Begins or ends the record of steps, and the footprint; `tail`: the instructions of the begun block that are not of what came before.
     pub(crate) fn record_region(&mut self, begins: bool, tail: u64) {
         let (clock, node, lane) = (self.charged().wrapping_sub(tail), self.node(), self.lane());
+        if let Some(footprint) = &mut self.footprint {
+            footprint.mark(begins, node);
+        }
         if let Some(steps) = &mut self.steps {
             match begins {
                 true => steps.start(&self.walk.tree, lane, node, clock),
@@ -846,6 +948,30 @@ mod tests {
         assert_eq!((whole.operation, *whole.totals().last().unwrap()), (0, total));
         let (recorder, _) = recorded(wanted(Some(2), 7), &[5, 9], CALLS_MAX);
         assert!(steps(&recorder).unwrap_err().contains("cannot be told apart"));
+    }
+
+    #[test]
+    fn the_calls_of_a_function_are_operations() {
+        let all = [5, 9, 5, 7, 30];
+        let of = |number: Option<u64>, name: &str| {
+            let (recorder, _) = recorded(wanted(number, 0), &all, CALLS_MAX);
+            let functions: Vec<Function> =
+                (0..4).map(|number| Function::new(format!("f{number}.part.0"), "m")).collect();
+            let steps = recorder.calls_of(name, &functions, &mut Profile::default());
+            steps.map(|steps| {
+                steps.map(|one| (one.operation, *one.totals().last().unwrap(), one.alike))
+            })
+        };
+        for (number, total) in
+            all.into_iter().zip(1..).map(|(own, at)| (at, if own == 7 { 1007 } else { own }))
+        {
+            let alike = if total == 5 { 2 } else { 1 };
+            assert_eq!(of(Some(number), "f2").unwrap(), Some((number, total, alike)));
+        }
+        assert_eq!(of(None, "f2").unwrap(), Some((2, 9, 1)));
+        assert!(of(None, "f3").is_ok());
+        assert!(of(None, "f9").unwrap_err().contains("--steps=f9: the work never calls"));
+        assert!(of(Some(6), "f2").unwrap_err().contains("calls it 5 times; give 1 to 5"));
     }
 
     #[test]

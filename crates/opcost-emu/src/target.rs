@@ -72,6 +72,8 @@ pub(crate) struct Target {
     pub(crate) decide: Decide,
     /// The number of the stack pointer among the registers in QEMU's object.
     pub(crate) stack_number: u8,
+    /// The numbers of the registers that have a function's arguments, among the registers in QEMU's object.
+    pub(crate) arguments: [u8; 6],
     /// Returns the number of bytes that an instruction takes off the stack when it returns.
     pub(crate) popped: fn(Exit, &[u8]) -> u16,
     /// Whether an instruction halts its CPU in QEMU.

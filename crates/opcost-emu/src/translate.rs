@@ -6,6 +6,7 @@ use crate::attribution::Owner;
 use crate::block::{Block, Ending, MarkerSite, is_kernel};
 use crate::callback;
 use crate::decode::{Exit, Facts, Repeat};
+use crate::footprint::{ON_LINES, clears, on_access, on_clear, on_cleared};
 use crate::main_loop;
 use crate::plugin::{Plugin, leak};
 use crate::refusal::{self, Refusal};
@@ -13,6 +14,7 @@ use crate::repeat::Site;
 use crate::steps::{decider_of, on_stepped_block};
 use crate::timing::access_data;
 use crate::totals::Closing;
+use crate::watching::on_watched_block;
 use opcost_record::symbols::PAGE_BYTES;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -229,6 +231,7 @@ impl Request<'_> {
                 self.count_contexts(known);
             }
             self.watch_instructions(translator, known);
+            self.watch_footprint(known);
             // At an instruction QEMU calls before it adds: up to version 2 always, later in the order of registration.
             if self.plugin.totals.is_some() {
                 self.count_total(known);
@@ -254,6 +257,20 @@ impl Request<'_> {
         unsafe {
             if !alone {
                 self.begin(known, data);
+                if known.at_entry
+                    && self
+                        .plugin
+                        .watching
+                        .as_ref()
+                        .is_some_and(|watching| watching.has(known.function))
+                {
+                    (api.functions.on_block)(
+                        self.handle,
+                        on_watched_block,
+                        api::NO_REGISTERS,
+                        data,
+                    );
+                }
             } else if self.plugin.timing.is_some() {
                 let function = callback::on_timed_repeat;
                 (api.functions.on_block)(self.handle, function, api::NO_REGISTERS, data);
@@ -370,6 +387,49 @@ impl Request<'_> {
         }
     }
 
+    /// Has the plugin told of the lines that instructions use, if these are counted.
+    ///
+    /// # Safety
+    /// The handles are QEMU's of the running callback.
+    unsafe fn watch_footprint(&mut self, known: &'static Block) {
+        let Plugin { footprint: Some(footprint), arguments, target, .. } = &mut *self.plugin else {
+            return;
+        };
+        let functions = &self.api.functions;
+        let (mut places, mut lengths) = (Vec::new(), Vec::new());
+        // SAFETY: the handles are QEMU's; what the data point to lives for ever.
+        unsafe {
+            for (index, handle) in self.handles.iter().enumerate().take(known.facts.len()) {
+                let address = known.address(index);
+                let place = match arguments.system {
+                    true => host_address((functions.instruction_host_address)(*handle), address),
+                    false => Some(address as *const u8),
+                };
+                places.push(place.map(|place| place as u64));
+                lengths.push((functions.instruction_size)(*handle) as u64);
+            }
+            for (index, lines) in footprint.lines_of(known, &places, &lengths) {
+                let instruction = self.handles[index];
+                (functions.on_instruction)(instruction, ON_LINES, api::NO_REGISTERS, lines);
+            }
+            for (index, handle) in self.handles.iter().enumerate().take(known.facts.len()) {
+                let (facts, _) = &known.facts[index];
+                if let Some(register) = clears(target, self.api.code(*handle).bytes(), facts) {
+                    let data = usize::from(register) | usize::from(known.kernel) << 5;
+                    let data = ptr::without_provenance_mut(data);
+                    (functions.on_instruction)(*handle, on_clear, api::NO_REGISTERS, data);
+                    if let Some(next) = self.handles.get(index + 1) {
+                        let data = ptr::null_mut();
+                        (functions.on_instruction)(*next, on_cleared, api::NO_REGISTERS, data);
+                    }
+                }
+                let function = on_access(known.kernel);
+                let data = ptr::null_mut();
+                (functions.on_memory)(*handle, function, api::NO_REGISTERS, api::READ_WRITE, data);
+            }
+        }
+    }
+
     /// Has QEMU or a callback count the block when it begins.
     ///
     /// # Safety
@@ -394,7 +454,7 @@ impl Request<'_> {
             };
             let timed = self.plugin.timing.is_some();
             let apart = self.plugin.addresses.is_some();
-            let stepped = self.plugin.steps.is_some();
+            let stepped = self.plugin.steps.is_some() || self.plugin.footprint.is_some();
             let by_callback = timed || apart || stepped || !self.plugin.one_vcpu;
             if by_callback || !self.api.begin_alone(self.handle, &beginning) {
                 let function = match (timed, apart) {
@@ -527,13 +587,14 @@ unsafe fn read(api: &Api, handle: *mut c_void) -> (u64, Vec<Source>, Option<*con
             })
             .collect();
         let host = sources.first().map(|first| (functions.instruction_host_address)(first.handle));
-        // Code that is not in memory has no host address; QEMU then reports a small number.
-        let host = host.filter(|host| {
-            let address = *host as u64;
-            address > 1 << 16 && address < 1 << 47 && address % 4096 == start % 4096
-        });
-        (start, sources, host)
+        (start, sources, host.and_then(|host| host_address(host, start)))
     }
+}
+
+/// Returns the host address of an instruction, if QEMU tells one. For code that is not in memory it reports a small number.
+fn host_address(host: *const u8, address: u64) -> Option<*const u8> {
+    let told = host as u64;
+    (told > 1 << 16 && told < 1 << 47 && told % 4096 == address % 4096).then_some(host)
 }
 
 /// Returns the contents of the page that holds a host address.

@@ -357,6 +357,17 @@ impl Tree {
         self.cycles.iter_mut().for_each(|spent| spent[1..].fill(Default::default()));
     }
 
+    /// The calls of a node in all columns.
+    pub(crate) fn calls(&self, node: u32) -> u64 {
+        self.amounts(self.vcpu, node as usize).iter().map(|amount| amount.calls).sum()
+    }
+
+    /// The nodes above a node, the nearest first.
+    pub(crate) fn above(&self, node: u32) -> impl Iterator<Item = u32> {
+        let parent = |node: u32| Some(self.parent(node)).filter(|parent| *parent != node);
+        std::iter::successors(parent(node), move |node| parent(*node))
+    }
+
     /// Returns one column as a profile: the nodes with a cost or calls, and the nodes above them.
     ///
     /// `vcpu_frames`: for each vCPU the function that stands above all others; empty with one vCPU. `timed`: whether cycles are

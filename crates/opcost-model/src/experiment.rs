@@ -8,8 +8,8 @@
 
 use crate::guest_settings::guest_settings;
 use crate::plan::{
-    Aslr, CalledFunctions, EnvironmentPolicy, IgnoredStatuses, MachineKind, OpsPattern,
-    PairsOfVariants, Priority, SameFile, Shard, SteppedOperation, Width,
+    Aslr, Counted, EnvironmentPolicy, IgnoredStatuses, MachineKind, OpsPattern, PairsOfVariants,
+    Priority, SameFile, Shard, SteppedOperation, Width,
 };
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -491,21 +491,23 @@ pub struct Experiment {
     pub addresses: bool,
 
     /// Record one operation step by step: its calls in their order with their exact instructions. A comparison
-    /// shows both sides, and the branch at which they part. N is the operation's number [default: the
-    /// median one by instructions]; of a command, the whole run is shown
+    /// shows both sides, and the branch at which they part. OP is the operation's number [default: the
+    /// median one by instructions; of a command, the whole run], FUNCTION, whose calls are then the
+    /// operations, or FUNCTION:NUMBER
     #[arg(
-        long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "median",
+        long, value_name = "OP", num_args = 0..=1, require_equals = true, default_missing_value = "median",
         conflicts_with_all = ["no_functions", "addresses", "model", "cycles"], help_heading = GUEST
     )]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<SteppedOperation>,
 
-    /// Count the calls of a function, as the metric calls:FUNCTION; may be repeated. FUNCTION is a name as
-    /// profiles show it, or FILE:NAME. A * stands for any text and makes a row for each function. With :k
-    /// behind the name only the kernel's functions count, with :u only those of programs
-    #[arg(long, value_name = "calls:FUNCTION", conflicts_with = "no_functions", help_heading = GUEST)]
+    /// Count an exact event of 'opcost list events' too, such as allocations, or a group: heap, memory, …,
+    /// kernel, all; may be repeated. footprint counts different cache lines and pages. calls:FUNCTION counts calls;
+    /// FUNCTION is a name as profiles show it, or FILE:NAME. A * stands for any text and makes a row for each
+    /// function. With :k behind the name only the kernel's functions count, with :u only those of programs
+    #[arg(long, value_name = "EVENT", conflicts_with = "no_functions", help_heading = GUEST)]
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
-    pub count: Vec<CalledFunctions>,
+    pub count: Vec<Counted>,
 
     /// Emulated machines that run at the same time [default: one for each CPU, at most 4; 1 with
     /// --prepare or --conclude]

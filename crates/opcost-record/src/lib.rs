@@ -10,6 +10,7 @@ pub mod architecture;
 pub mod channel;
 pub mod disk;
 pub mod emulation;
+pub mod event;
 pub mod file_image;
 pub mod gauge;
 pub mod leb128;
@@ -28,6 +29,7 @@ pub mod steps;
 pub mod symbols;
 
 pub use architecture::Architecture;
+pub use event::Event;
 pub use metric::{Better, Domain, Family, Kind, METRICS, MetricKey, MetricRow, Unit, WORKLOAD};
 pub use profile::{AddressCost, AddressCosts, Context, Function, Module, Profile, Transfer};
 pub use record::{

@@ -4,6 +4,7 @@
 //! An event without a row (a raw code, an event named by sysfs) is counted all the same and described
 //! by [`MetricRow::for_unlisted_event`].
 
+use crate::event::Event;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -160,7 +161,9 @@ impl MetricRow {
         if name.starts_with(CALLS) {
             return &OF_CALLS;
         }
-        Self::find(name).unwrap_or_else(Self::for_unlisted_event)
+        Self::find(name)
+            .or_else(|| Event::find(name).map(|event| &event.metric))
+            .unwrap_or_else(Self::for_unlisted_event)
     }
 }
 
@@ -185,6 +188,11 @@ const fn row(
     }
 }
 
+/// A row for an exact event of the emulated machine.
+pub(crate) const fn event_row(name: &'static str, unit: Unit, help: &'static str) -> MetricRow {
+    row(name, &[], EMULATOR, unit, Family::Rest, help)
+}
+
 const fn modelled(name: &'static str, kind: Kind, help: &'static str) -> MetricRow {
     MetricRow { kind, ..row(name, &[], EMULATOR, Unit::Count, Family::Rest, help) }
 }
@@ -192,6 +200,11 @@ const fn modelled(name: &'static str, kind: Kind, help: &'static str) -> MetricR
 /// A row for the instructions of one of a guest's several CPUs.
 const fn of_cpu(name: &'static str, help: &'static str) -> MetricRow {
     row(name, &[], EMULATOR, Unit::Count, Family::Rest, help)
+}
+
+/// A row for a footprint over all operations, which does not grow with their number.
+const fn in_region(name: &'static str, help: &'static str) -> MetricRow {
+    MetricRow { per_op: false, ..row(name, &[], EMULATOR, Unit::Count, Family::Rest, help) }
 }
 
 /// A row for a condition of the run, for the ledger's rules.
@@ -225,6 +238,11 @@ pub const DEFERRED: &str = "instructions-deferred";
 pub const TICK: &str = "instructions-tick";
 /// The metric of deferred instructions that a region left behind.
 pub const DEFERRED_AFTER: &str = "instructions-deferred-after";
+/// The metrics of the lines and pages that operations touch, summed over the operations.
+pub const FOOTPRINT: [&str; 4] = ["data-lines", "data-pages", "code-lines", "code-pages"];
+/// The metrics of the lines and pages that the whole work touches.
+pub const FOOTPRINT_REGION: [&str; 4] =
+    ["data-lines-region", "data-pages-region", "code-lines-region", "code-pages-region"];
 /// The beginning of the metrics of a function's calls, before the function's name.
 pub const CALLS: &str = "calls:";
 /// The metric of modelled cycles, the sum of its parts.
@@ -329,6 +347,14 @@ pub static METRICS: &[MetricRow] = &[
     row("loads", &[], EMULATOR, Unit::Count, Family::Rest, "memory operands read by retired instructions; of a string instruction, one for each iteration"),
     row("stores", &[], EMULATOR, Unit::Count, Family::Rest, "memory operands written by retired instructions; of a string instruction, one for each iteration"),
     row("system-calls", &[], EMULATOR, Unit::Count, Family::Rest, "system calls entered"),
+    row(FOOTPRINT[0], &[], EMULATOR, Unit::Count, Family::Rest, "different cache lines (64 bytes) of data that an operation touches (--count footprint)"),
+    row(FOOTPRINT[1], &[], EMULATOR, Unit::Count, Family::Rest, "different pages (4 KiB) of data that an operation touches (--count footprint)"),
+    row(FOOTPRINT[2], &[], EMULATOR, Unit::Count, Family::Rest, "different cache lines of code that an operation executes (--count footprint)"),
+    row(FOOTPRINT[3], &[], EMULATOR, Unit::Count, Family::Rest, "different pages of code that an operation executes (--count footprint)"),
+    in_region(FOOTPRINT_REGION[0], "different cache lines of data that all operations together touch (--count footprint)"),
+    in_region(FOOTPRINT_REGION[1], "different pages of data that all operations together touch (--count footprint)"),
+    in_region(FOOTPRINT_REGION[2], "different cache lines of code that all operations together execute (--count footprint)"),
+    in_region(FOOTPRINT_REGION[3], "different pages of code that all operations together execute (--count footprint)"),
     row("interrupts", &[], EMULATOR, Unit::Count, Family::Rest, "interrupts taken"),
     row("pauses", &[], EMULATOR, Unit::Count, Family::Rest, "pause instructions, by which a CPU waits for another in a loop; each ends the CPU's turn (several CPUs)"),
     row("halts", &[], EMULATOR, Unit::Count, Family::Rest, "hlt instructions, by which an idle CPU waits for an interrupt (several CPUs)"),

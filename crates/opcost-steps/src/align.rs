@@ -7,11 +7,14 @@
 use crate::parting::{Parting, first};
 use crate::tree::{Child, Common, Node, Side, Tree};
 use opcost_record::steps::StepHow;
+use std::collections::HashSet;
 
 /// The most fields of a table in which calls are aligned; longer stretches are paired in their order.
 const TABLE_MAX: usize = 1 << 22;
 /// The most lines of a comparison.
 const LINES_MAX: usize = 20_000;
+/// The most neighbouring lines whose repetition is found.
+const PERIOD_MAX: usize = 16;
 /// The deepest call that is looked into.
 const DEPTH_MAX: usize = 500;
 
@@ -24,8 +27,10 @@ pub enum LineKind {
     One(usize),
     /// So many calls that are the same on both sides, with those inside.
     Same(u64),
-    /// So many further calls, each as the one before, with all calls inside.
-    Again(u64),
+    /// So many times again what the lines before at this depth stand for; the second number is how many of these lines.
+    Again(u64, usize),
+    /// The calls inside are those of an equal call above.
+    Above,
     /// So many calls inside a call of one side.
     Inside(usize, u64),
     /// Interrupts, and the turns of other tasks.
@@ -85,7 +90,13 @@ pub fn compare(sides: [Side<'_>; 2]) -> SteppedDifference {
     let parting = first(&trees, false);
     let calls_part = first(&trees, true).filter(|other| parting.as_ref() != Some(other));
     let path = parting.as_ref().map(|parting| parting.calls);
-    let mut listing = Listing { trees: &trees, lines: Vec::new(), is_cut: false, parted: path };
+    let mut listing = Listing {
+        trees: &trees,
+        lines: Vec::new(),
+        is_cut: false,
+        parted: path,
+        listed: HashSet::new(),
+    };
     listing.pair(0, roots);
     let Listing { lines, is_cut, .. } = listing;
     SteppedDifference {
@@ -109,7 +120,13 @@ pub fn compare(sides: [Side<'_>; 2]) -> SteppedDifference {
 pub fn alone(side: Side<'_>) -> SteppedDifference {
     let mut common = Common::default();
     let trees = [side, side].map(|side| Tree::new(side, &mut common));
-    let mut listing = Listing { trees: &trees, lines: Vec::new(), is_cut: false, parted: None };
+    let mut listing = Listing {
+        trees: &trees,
+        lines: Vec::new(),
+        is_cut: false,
+        parted: None,
+        listed: HashSet::new(),
+    };
     listing.alone(0, 1, trees[1].root());
     let Listing { lines, is_cut, .. } = listing;
     let same = compare([side, side]);
@@ -213,22 +230,27 @@ struct Listing<'t, 'a> {
     is_cut: bool,
     /// The calls in which the trees part.
     parted: Option<[u32; 2]>,
+    /// What was listed with several lines inside.
+    listed: HashSet<Key>,
 }
 
-/// Calls that are the same, to be folded.
-#[derive(Default)]
-struct Fold {
-    name: Option<String>,
-    calls: u64,
-    total: u64,
+/// What is listed inside a call.
+#[derive(Clone, Debug)]
+enum Item {
+    /// Calls that are the same on both sides, by their number on the second.
+    Same(Vec<u32>),
+    /// A call of both sides that differs inside.
+    Changed([u32; 2]),
+    /// A call of one side.
+    One(usize, u32),
 }
 
-/// Calls of both sides that differ as those before them did.
-#[derive(Default)]
-struct Again {
-    exact: Option<[u32; 2]>,
-    pair: [u32; 2],
-    more: u64,
+/// What equal items have in common.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+enum Key {
+    Same(Vec<u32>),
+    Changed([u32; 2]),
+    One(usize, u32),
 }
 
 impl Listing<'_, '_> {
@@ -268,46 +290,29 @@ impl Listing<'_, '_> {
         if depth > DEPTH_MAX || self.is_cut {
             return;
         }
+        let exact = [0, 1].map(|side: usize| self.trees[side].exact[calls[side] as usize]);
         let nodes = [0, 1].map(|side| self.trees[side].node(calls[side]));
-        let (mut fold, mut again) = (Fold::default(), Again::default());
+        let mut items: Vec<Item> = Vec::new();
         for pairing in pairings(self.trees, [&nodes[0], &nodes[1]]) {
-            match pairing {
+            let item = match pairing {
                 Pairing::Both(one, other) => {
                     let pair = [nodes[0].children[one].call, nodes[1].children[other].call];
-                    let exact = |side: usize| self.trees[side].exact[pair[side] as usize];
-                    let both = [exact(0), exact(1)];
-                    if both[0] != both[1] && again.exact == Some(both) {
-                        again.pair = pair;
-                        again.more += 1;
-                        continue;
-                    }
-                    self.again(depth + 1, &mut again);
-                    if both[0] == both[1] {
-                        let name = || self.trees[1].name(pair[1]);
-                        fold.name.get_or_insert_with(name);
-                        let calls = self.trees[1].calls[pair[1] as usize];
-                        fold.calls = fold.calls.saturating_add(calls);
-                        fold.total = fold.total.wrapping_add(self.trees[1].total(pair[1]));
-                    } else {
-                        self.fold(depth + 1, &mut fold);
-                        self.pair(depth + 1, pair);
-                        again.exact = Some(both);
+                    let [left, right] = [0, 1].map(|side| self.exact(side, pair[side]));
+                    match items.last_mut() {
+                        Some(Item::Same(calls)) if left == right => {
+                            calls.push(pair[1]);
+                            continue;
+                        }
+                        _ if left == right => Item::Same(vec![pair[1]]),
+                        _ => Item::Changed(pair),
                     }
                 }
-                Pairing::Left(one) => {
-                    self.again(depth + 1, &mut again);
-                    self.fold(depth + 1, &mut fold);
-                    self.alone(depth + 1, 0, nodes[0].children[one].call);
-                }
-                Pairing::Right(other) => {
-                    self.again(depth + 1, &mut again);
-                    self.fold(depth + 1, &mut fold);
-                    self.alone(depth + 1, 1, nodes[1].children[other].call);
-                }
-            }
+                Pairing::Left(one) => Item::One(0, nodes[0].children[one].call),
+                Pairing::Right(other) => Item::One(1, nodes[1].children[other].call),
+            };
+            items.push(item);
         }
-        self.again(depth + 1, &mut again);
-        self.fold(depth + 1, &mut fold);
+        self.inside(depth, Key::Changed(exact), &items);
         let apart = [0, 1].map(|side| {
             let totals = nodes[side].apart.iter().map(|call| self.trees[side].total(*call));
             totals.fold(0, u64::wrapping_add)
@@ -319,20 +324,92 @@ impl Listing<'_, '_> {
         }
     }
 
-    fn again(&mut self, depth: usize, again: &mut Again) {
-        let Again { pair, more, .. } = std::mem::take(again);
-        if more > 0 {
-            let line = self.line(depth, LineKind::Again(more), pair.map(Some));
-            let total = line.total.map(|total| total.map(|total| total.wrapping_mul(more)));
-            self.push(Line { total, own: [None; 2], ..line });
+    fn exact(&self, side: usize, call: u32) -> u32 {
+        self.trees[side].exact[call as usize]
+    }
+
+    fn key(&self, item: &Item) -> Key {
+        match item {
+            Item::Same(calls) => Key::Same(calls.iter().map(|call| self.exact(1, *call)).collect()),
+            Item::Changed([one, other]) => {
+                Key::Changed([self.exact(0, *one), self.exact(1, *other)])
+            }
+            Item::One(side, call) => Key::One(*side, self.exact(*side, *call)),
         }
     }
 
-    fn fold(&mut self, depth: usize, fold: &mut Fold) {
-        let Fold { name, calls, total } = std::mem::take(fold);
-        let Some(name) = name else { return };
-        let line = self.line(depth, LineKind::Same(calls), [None; 2]);
-        self.push(Line { name, total: [Some(total); 2], ..line });
+    /// Lists what is inside a call, unless it stands above; repetitions are listed once.
+    fn inside(&mut self, depth: usize, of: Key, items: &[Item]) {
+        let before = self.lines.len();
+        if self.listed.contains(&of) {
+            let line = self.line(depth + 1, LineKind::Above, [None; 2]);
+            return self.push(line);
+        }
+        let keys: Vec<Key> = items.iter().map(|item| self.key(item)).collect();
+        let mut at = 0;
+        while at < items.len() {
+            let rest = &keys[at..];
+            let times = |period: &usize| {
+                let first = &rest[..*period];
+                rest.chunks_exact(*period).take_while(|next| *next == first).count()
+            };
+            let period = (1..=PERIOD_MAX.min(rest.len() / 2)).find(|period| times(period) > 1);
+            let (period, times) = period.map_or((1, 1), |period| (period, times(&period)));
+            let listed = &items[at..at + period];
+            listed.iter().for_each(|item| self.item(depth + 1, item));
+            if times > 1 {
+                self.again(depth + 1, listed, times as u64 - 1);
+            }
+            at += period * times;
+        }
+        if self.lines.len() > before + 1 {
+            self.listed.insert(of);
+        }
+    }
+
+    fn item(&mut self, depth: usize, item: &Item) {
+        match item {
+            Item::Same(calls) => {
+                let tree = &self.trees[1];
+                let number = calls
+                    .iter()
+                    .fold(0u64, |sum, call| sum.saturating_add(tree.calls[*call as usize]));
+                let total = self.total(1, item);
+                let line = self.line(depth, LineKind::Same(number), [None; 2]);
+                let name = tree.name(calls[0]);
+                self.push(Line { name, total: [total; 2], ..line });
+            }
+            Item::Changed(calls) => self.pair(depth, *calls),
+            Item::One(side, call) => self.alone(depth, *side, *call),
+        }
+    }
+
+    /// The instructions of a side that an item stands for.
+    fn total(&self, side: usize, item: &Item) -> Option<u64> {
+        let of = |side: usize, call: &u32| self.trees[side].total(*call);
+        match item {
+            Item::Same(calls) => {
+                Some(calls.iter().map(|call| of(1, call)).fold(0, u64::wrapping_add))
+            }
+            Item::Changed(calls) => Some(of(side, &calls[side])),
+            Item::One(own, call) => (*own == side).then(|| of(side, call)),
+        }
+    }
+
+    /// Lists that these items come so many times more.
+    fn again(&mut self, depth: usize, items: &[Item], more: u64) {
+        let name = match items {
+            [Item::Changed([_, call])] => self.trees[1].name(*call),
+            [Item::One(side, call)] => self.trees[*side].name(*call),
+            _ => String::new(),
+        };
+        let total = [0, 1].map(|side| {
+            let totals: Vec<u64> = items.iter().filter_map(|item| self.total(side, item)).collect();
+            let sum = totals.iter().copied().fold(0, u64::wrapping_add);
+            (!totals.is_empty()).then(|| sum.wrapping_mul(more))
+        });
+        let line = self.line(depth, LineKind::Again(more, items.len()), [None; 2]);
+        self.push(Line { name, total, ..line });
     }
 
     /// Lists a call of one side with the calls inside.
@@ -343,21 +420,10 @@ impl Listing<'_, '_> {
         if depth > DEPTH_MAX || self.is_cut {
             return;
         }
-        let tree = &self.trees[side];
-        let node = tree.node(call);
-        let is_same = |one: &Child, other: &Child| {
-            tree.exact[one.call as usize] == tree.exact[other.call as usize]
-        };
-        for again in node.children.chunk_by(is_same) {
-            self.alone(depth + 1, side, again[0].call);
-            let more = again.len() as u64 - 1;
-            if more > 0 {
-                let line = self.line(depth + 1, LineKind::Again(more), [None; 2]);
-                let total = self.trees[side].total(again[0].call).wrapping_mul(more);
-                let total = [0, 1].map(|of| Some(total).filter(|_| of == side));
-                self.push(Line { name: self.trees[side].name(again[0].call), total, ..line });
-            }
-        }
+        let node = self.trees[side].node(call);
+        let items: Vec<Item> =
+            node.children.iter().map(|child| Item::One(side, child.call)).collect();
+        self.inside(depth, Key::One(side, self.exact(side, call)), &items);
     }
 }
 
@@ -412,6 +478,39 @@ mod tests {
         assert_eq!(found.parting, None);
         assert_eq!(found.lines[1].kind, LineKind::Same(2));
         assert_eq!(found.totals, [23, 23]);
+    }
+
+    #[test]
+    fn equal_changes_are_listed_once() {
+        // A loop of 40 turns: `open`, which differs inside, then `close`, the same; and one more `open` elsewhere.
+        let tree = |check: u64| {
+            let mut main: Vec<Step> = (0..40).flat_map(|_| [to(2), to(3)]).collect();
+            main.push(to(4));
+            let inside =
+                vec![leaf(2, check), leaf(3, check), call(1, vec![to(0), to(1), Step::Own(1)])];
+            let rest = [leaf(4, 5), call(3, vec![to(2), Step::Own(2)]), call(0, main)];
+            inside.into_iter().chain(rest).collect::<Vec<StepCall>>()
+        };
+        let found = compared(tree(10), tree(12));
+        let shown: Vec<(usize, LineKind, &str, [Option<u64>; 2])> = found
+            .lines
+            .iter()
+            .map(|line| (line.depth, line.kind, line.name.as_str(), line.total))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                (0, LineKind::Both, "main", [Some(40 * 26 + 23), Some(40 * 30 + 27)]),
+                (1, LineKind::Both, "open", [Some(21), Some(25)]),
+                (2, LineKind::Both, "check", [Some(10), Some(12)]),
+                (2, LineKind::Both, "read", [Some(10), Some(12)]),
+                (1, LineKind::Same(1), "close", [Some(5); 2]),
+                (1, LineKind::Again(39, 2), "", [Some(39 * 26), Some(39 * 30)]),
+                (1, LineKind::Both, "read", [Some(23), Some(27)]),
+                (2, LineKind::Both, "open", [Some(21), Some(25)]),
+                (3, LineKind::Above, "", [None; 2]),
+            ]
+        );
     }
 
     proptest! {

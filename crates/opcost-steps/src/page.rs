@@ -29,6 +29,10 @@ fn grouped(number: u64) -> String {
 
 fn change(line: &Line) -> String {
     let [one, other] = line.total.map(|total| total.unwrap_or(0));
+    change_of(one, other)
+}
+
+fn change_of(one: u64, other: u64) -> String {
     match other.cmp(&one) {
         std::cmp::Ordering::Equal => "=".into(),
         std::cmp::Ordering::Greater => format!("+{}", grouped(other - one)),
@@ -40,14 +44,27 @@ fn calls(number: u64) -> String {
     format!("{} call{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
+/// What one of so many repetitions costs: the change, or on one side its instructions.
+fn each(line: &Line, times: u64) -> String {
+    match line.total.map(|total| total.map(|total| total / times)) {
+        [Some(one), Some(other)] => change_of(one, other),
+        [one, other] => grouped(one.or(other).unwrap_or(0)),
+    }
+}
+
 /// The words for a line.
 fn label(line: &Line) -> String {
     match line.kind {
         LineKind::Same(1) => format!("… {}, the same", line.name),
         LineKind::Same(number) => format!("… {}, the same", calls(number)),
-        LineKind::Again(number) => {
-            format!("… {} more of {}, the same", grouped(number), line.name)
+        LineKind::Again(number, lines) => {
+            let what = match lines {
+                1 => line.name.clone(),
+                lines => format!("these {lines}"),
+            };
+            format!("… {} more of {what}, each {}", grouped(number), each(line, number))
         }
+        LineKind::Above => "… inside, as above".into(),
         LineKind::Inside(_, number) => format!("… {} inside", calls(number)),
         LineKind::Apart => "[interrupts, other tasks]".into(),
         LineKind::Both | LineKind::One(_) => line.name.clone(),
@@ -173,7 +190,7 @@ fn row(line: &Line, alone: bool) -> Row {
     let mut cells = vec![Cell::Name(label(line), behind.into())];
     if !alone {
         let change = match line.kind {
-            LineKind::Inside(..) => String::new(),
+            LineKind::Inside(..) | LineKind::Above => String::new(),
             _ => change(line),
         };
         cells.extend([total(0), total(1), Cell::figure(change)]);
@@ -300,6 +317,7 @@ fn summary(line: &Line, alone: bool) -> String {
     let total = |side: usize| line.total[side].map_or("–".into(), grouped);
     let parts = if line.parts { " ◀ the paths part here" } else { "" };
     match alone || matches!(line.kind, LineKind::Same(_)) {
+        _ if line.kind == LineKind::Above => label(line),
         true => format!("{} · {}{parts}", label(line), total(1)),
         false => {
             format!("{} · {} → {} ({}){parts}", label(line), total(0), total(1), change(line))
@@ -344,12 +362,14 @@ pub fn json(found: &SteppedDifference) -> Value {
                 LineKind::One(0) => ("baseline", 1),
                 LineKind::One(_) => ("variant", 1),
                 LineKind::Same(calls) => ("same", calls),
-                LineKind::Again(calls) => ("again", calls),
+                LineKind::Again(times, _) => ("again", times),
+                LineKind::Above => ("above", 0),
                 LineKind::Inside(_, calls) => ("inside", calls),
                 LineKind::Apart => ("apart", 0),
             };
             json!({
                 "depth": line.depth, "kind": kind, "calls": calls, "function": line.name,
+                "repeated_lines": if let LineKind::Again(_, lines) = line.kind { Some(lines) } else { None },
                 "own_baseline": line.own[0], "own": line.own[1],
                 "total_baseline": line.total[0], "total": line.total[1],
             })
@@ -418,6 +438,9 @@ mod tests {
         assert_eq!(label(&shown[7]), "… 15 calls inside");
         assert_eq!(label(&shown[8]), "… 3 calls, the same");
         assert_eq!(change(&lines[1]), "+8");
+        let again = |lines, total| label(&line(1, LineKind::Again(1000, lines), total));
+        assert_eq!(again(1, [Some(5000), Some(4000)]), "… 1,000 more of f1, each −1");
+        assert_eq!(again(3, [None, Some(4000)]), "… 1,000 more of these 3, each 4");
     }
 
     #[test]

@@ -14,13 +14,16 @@ use opcost_model::plan::judged::SideMetrics;
 use opcost_model::plan::{MachineKind, Plan, Unavailable, WorkPlan, shell_syntax};
 use opcost_model::recording::{Recording, State};
 use opcost_profile::parallel;
-use opcost_record::metric::{CALLS, DEFERRED, DEFERRED_AFTER, SYNCHRONOUS, TICK};
-use opcost_record::{Family, MetricKey, Outcome, Record, TWIN, Unit, WORK};
+use opcost_record::metric::{
+    CALLS, DEFERRED, DEFERRED_AFTER, EMULATOR, FOOTPRINT, SYNCHRONOUS, TICK,
+};
+use opcost_record::{Event, Family, MetricKey, Outcome, Record, TWIN, Unit, WORK};
 use opcost_source::source;
 use opcost_source::source::Scope;
 use opcost_stats::{
     Block, Budget, Paired, bootstrap, early, exact, multiple, power, relevance, summary,
 };
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// Analyses a recording.
@@ -255,8 +258,8 @@ fn unavailable(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<Unavaila
     let emulated = plan.machine() == MachineKind::Emulated;
     for key in plan.metrics() {
         let reason = match emulated {
-            true => reason_untold(&key.name),
-            false => Some(source::reason_absent(key.row(), plan.scope())),
+            true => reason_untold(&key.name).map(Cow::Borrowed).or_else(|| reason_of_event(&key)),
+            false => Some(source::reason_absent(key.row(), plan.scope()).into()),
         };
         if let Some(reason) = reason.filter(|_| recording.dictionary.id(&key).is_none()) {
             let reason = reason.to_string();
@@ -273,6 +276,10 @@ fn reason_untold(name: &str) -> Option<&'static str> {
             "the kernel's symbols do not name its softirqs, its threads and its idle loop, or the runs \
              did not keep calling contexts apart",
         ),
+        _ if FOOTPRINT.contains(&name) => Some(
+            "its operations cannot be told apart: no call near the start of the work is made once to four times in each; the \
+             rows with -region are of all together",
+        ),
         DEFERRED_AFTER => Some("the guest could not wait for work that its kernel had deferred"),
         _ if name.starts_with(CALLS) => Some(
             "the symbols of the kernel and the programs name no such function; a function that the compiler inlined everywhere \
@@ -280,6 +287,17 @@ fn reason_untold(name: &str) -> Option<&'static str> {
         ),
         _ => None,
     }
+}
+
+/// Why an event has no figure.
+fn reason_of_event(key: &MetricKey) -> Option<Cow<'static, str>> {
+    let event = Event::find(&key.name).filter(|event| event.key() == *key)?;
+    Some(event.reason_missing().into())
+}
+
+/// Whether a metric is an event that symbols may lack, or the calls of a function.
+fn is_counted_by_name(key: &MetricKey) -> bool {
+    key.name.starts_with(CALLS) || key.source == EMULATOR && Event::find(&key.name).is_some()
 }
 
 /// Every invariant with the values that each variant's runs had.
@@ -318,7 +336,7 @@ fn rows(recording: &Recording, columns: &Columns) -> Vec<Row> {
     // A pattern may mean many functions that nothing called; their rows would only fill the table.
     let is_idle = |key: &MetricKey, columns: &[Column]| {
         let mut values = columns.iter().flat_map(|column| &column.values);
-        key.name.starts_with(CALLS) && !planned.contains(key) && values.all(|calls| *calls == 0.0)
+        is_counted_by_name(key) && !planned.contains(key) && values.all(|calls| *calls == 0.0)
     };
     let shown = keys
         .iter()
@@ -387,7 +405,7 @@ fn row(
             .all(|side| metric.is_some_and(|metric| repeats.hold(*side, metric)));
         let sides = [&columns[baseline], &columns[variant]];
         let mut change = change(plan, sides, medians, *key == plan.primary, repeat);
-        if key.name.starts_with(CALLS) && change.verdict == Verdict::Unavailable {
+        if is_counted_by_name(key) && change.verdict == Verdict::Unavailable {
             change.reason =
                 "one side has no such function, or the compiler inlined it there".into();
         }

@@ -20,6 +20,7 @@ pub(crate) static TARGET: Target = Target {
     branch_target: decode::target,
     decide: compare::decide,
     stack_number: 31,
+    arguments: [0, 1, 2, 3, 4, 5],
     popped: |_, _| 0,
     halts: decode::halts,
     may_end_with_repeat: |_| false,

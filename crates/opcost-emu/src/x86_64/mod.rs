@@ -19,6 +19,8 @@ pub(crate) static TARGET: Target = Target {
     branch_target: decode::target,
     decide: compare::decide,
     stack_number: 4,
+    // System V ABI: rdi, rsi, rdx, rcx, r8, r9.
+    arguments: [7, 6, 2, 1, 8, 9],
     popped: decode::popped,
     halts: decode::halts,
     may_end_with_repeat: decode::may_end_with_repeat,

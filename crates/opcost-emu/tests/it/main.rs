@@ -5,6 +5,7 @@ mod bare;
 mod callgrind;
 mod cycles;
 mod emulator;
+mod footprint;
 mod guest;
 mod kernel;
 mod machine;

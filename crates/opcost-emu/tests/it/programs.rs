@@ -459,7 +459,7 @@ fn profiled(source: &str) -> Option<emulator::Run> {
 }
 
 /// Does the same with further arguments of the plugin.
-fn profiled_with(source: &str, arguments: &[&str]) -> Option<emulator::Run> {
+pub(crate) fn profiled_with(source: &str, arguments: &[&str]) -> Option<emulator::Run> {
     let emulator = Emulator::find(USER)?;
     let source = format!(
         ".macro FUNCTION name\n.type \\name,@function\n\\name:\n.endm

@@ -19,7 +19,7 @@ use opcost_model::guest_settings::GuestSettings;
 use opcost_model::plan::guest::{CORE_DEFAULT, DEFAULT_KERNEL, NO_KERNEL};
 use opcost_model::plan::service::{ReadySign, ServicePlan};
 use opcost_model::plan::{
-    CorePlan, EmulationPlan, GuestPlan, MachineKind, Priority, VariantPlan, WorkPlan,
+    CorePlan, Counted, EmulationPlan, GuestPlan, MachineKind, Priority, VariantPlan, WorkPlan,
 };
 use opcost_model::recording::settings::field_of_guests;
 use opcost_record::Architecture;
@@ -42,6 +42,10 @@ const NO_LIKE: &str = "its names are those of x86-64 CPUs; give --cpu-model neov
 /// The reason for packing no files without a kernel.
 const FILES_ARE_HERE: &str =
     ", since the program opens its files on this machine; drop one of the two";
+
+/// The reason for counting no event of the kernel without one.
+const EVENTS_OF_KERNELS: &str =
+    " for events of the kernel; count those of programs (--count heap), or give a kernel";
 
 /// The name that distinguishes a machine from the others, if any field does.
 pub(super) fn name_by_machine(guest: &GuestPlan, all: &[Option<GuestPlan>]) -> Option<String> {
@@ -194,10 +198,13 @@ pub(super) fn resolve_emulation(
         ("model", experiment.model),
         ("cycles", experiment.cycles),
     ];
+    let footprint = experiment.count.contains(&Counted::Footprint);
+    let apart = [others[1], others[3], others[4]];
     for (on, what, others) in [
         (experiment.no_functions, "no-functions counts totals only", &others[..]),
         (experiment.addresses, "addresses counts without a model", &others[2..]),
         (experiment.steps.is_some(), "steps counts without a model", &others[3..]),
+        (footprint, "count = \"footprint\" counts without a model", &apart[..]),
     ] {
         if let Some((name, _)) = others.iter().find(|(_, other)| on && *other) {
             let why = format!("{what}, and '{name}' needs more: leave one of them out");
@@ -249,7 +256,7 @@ pub(super) fn resolve_emulation(
         cycles_one_in: experiment.cycles_one_in,
         no_functions: experiment.no_functions,
         addresses: experiment.addresses,
-        steps: experiment.steps,
+        steps: experiment.steps.clone(),
         count: experiment.count.clone(),
         jobs,
         pack: experiment.pack.clone(),
@@ -368,6 +375,7 @@ pub(super) fn resolve_guest(
             ("pack-used", experiment.pack_used, FILES_ARE_HERE),
             ("tree", variant.tree.is_some() || experiment.tree.is_some(), FILES_ARE_HERE),
             ("fresh-boots", experiment.fresh_boots, ""),
+            ("count", experiment.count.iter().any(Counted::needs_kernel), EVENTS_OF_KERNELS),
         ];
         let values = settings.values();
         let refused = values.iter().filter_map(|value| Some((value.field, value.without_kernel?)));

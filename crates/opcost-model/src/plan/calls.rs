@@ -73,7 +73,7 @@ impl FromStr for CalledFunctions {
         let wrong = |what: &str| format!("'{}' {what}, for example calls:do_mmap", printable(text));
         let name = text
             .strip_prefix(CALLS)
-            .ok_or_else(|| wrong("is nothing that can be counted; give calls:FUNCTION"))?;
+            .ok_or_else(|| wrong("names no function; give calls:FUNCTION"))?;
         // A C++ name may end in ::k.
         let of_domain = |suffix: &str| {
             name.strip_suffix(suffix).filter(|rest| !suffix.is_empty() && !rest.ends_with(':'))

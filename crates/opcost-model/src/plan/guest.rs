@@ -1,6 +1,6 @@
 //! The emulated machine of each variant.
 
-use super::CalledFunctions;
+use super::Counted;
 use super::SteppedOperation;
 use super::service::ServicePlan;
 use super::validation::Validation;
@@ -10,8 +10,8 @@ use opcost_kernel::KernelSpec;
 use opcost_kernel::disk::DiskSpec;
 use opcost_record::architecture::Architecture;
 use opcost_record::metric::{
-    CYCLE_PARTS, CYCLES_FAR, CYCLES_UNKNOWN, DEFERRED, DEFERRED_AFTER, EMULATOR,
-    MODEL_CACHE_MISSES, MODEL_CYCLES, SYNCHRONOUS, TICK,
+    CYCLE_PARTS, CYCLES_FAR, CYCLES_UNKNOWN, DEFERRED, DEFERRED_AFTER, EMULATOR, FOOTPRINT,
+    FOOTPRINT_REGION, MODEL_CACHE_MISSES, MODEL_CYCLES, SYNCHRONOUS, TICK,
 };
 use opcost_record::printable::printable;
 use opcost_record::{Domain, MetricKey};
@@ -82,9 +82,9 @@ pub struct EmulationPlan {
     /// The operation whose steps are recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<SteppedOperation>,
-    /// The functions whose calls are metrics.
+    /// The events and the functions whose calls are metrics.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub count: Vec<CalledFunctions>,
+    pub count: Vec<Counted>,
     /// Machines that run at the same time.
     pub jobs: usize,
     /// Files and folders that every guest contains, as `PATH` or `PATH:PATH_IN_GUEST`.
@@ -109,6 +109,11 @@ impl EmulationPlan {
     /// The core whose cycles are modelled.
     pub fn timed_core(&self) -> Option<&CorePlan> {
         self.core.as_ref().filter(|_| !self.model)
+    }
+
+    /// Whether the lines and pages that the work touches are counted.
+    pub fn counts_footprint(&self) -> bool {
+        self.count.contains(&Counted::Footprint)
     }
 }
 
@@ -354,9 +359,15 @@ pub fn metrics(emulation: &EmulationPlan, kernel: bool, cpus: u32) -> Vec<Metric
         metrics.extend(["pauses", "halts", "cpu-turns"].map(whole));
         metrics.extend((0..cpus).map(|cpu| whole(&format!("instructions-cpu{cpu}"))));
     }
+    if emulation.counts_footprint() {
+        let names = [FOOTPRINT, FOOTPRINT_REGION].concat();
+        let keys = names
+            .iter()
+            .flat_map(|name| both.iter().map(|one| MetricKey::new(name, *one, EMULATOR)));
+        metrics.extend(keys);
+    }
     // A pattern's functions are known when symbols have been read.
-    let named = emulation.count.iter().filter(|called| !called.is_pattern());
-    metrics.extend(named.map(|called| called.metric(called.name(), whole)));
+    metrics.extend(emulation.count.iter().filter_map(|counted| counted.metric(whole)));
     // A system call belongs to both the program and the kernel.
     metrics.push(MetricKey::new("system-calls", Domain::All, EMULATOR));
     metrics

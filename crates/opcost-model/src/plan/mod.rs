@@ -4,6 +4,7 @@
 
 mod attached;
 mod calls;
+mod counted;
 mod executed;
 mod group;
 pub mod guest;
@@ -29,6 +30,7 @@ mod validation;
 
 pub use attached::{AttachmentPlan, OpsSource};
 pub use calls::CalledFunctions;
+pub use counted::Counted;
 pub use group::Group;
 pub use guest::{CorePlan, EmulationPlan, GuestPlan};
 pub use ignored_statuses::IgnoredStatuses;

@@ -112,7 +112,7 @@ impl Plan {
                 .map_or(Vec::new(), |core| core.caches.clone()),
             no_functions: emulation.is_some_and(|emulation| emulation.no_functions),
             addresses: emulation.is_some_and(|emulation| emulation.addresses),
-            steps: emulation.and_then(|emulation| emulation.steps),
+            steps: emulation.and_then(|emulation| emulation.steps.clone()),
             count: emulation.map(|emulation| emulation.count.clone()).unwrap_or_default(),
             jobs: emulation.map(|emulation| emulation.jobs as u32),
             kernel_tree: revision.map(|revision| revision.tree.clone()),

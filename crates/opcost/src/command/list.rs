@@ -20,6 +20,7 @@ use opcost_page::document::{Cell, Column, Document, Mark, Row, Table, Tone};
 use opcost_page::names::cut;
 use opcost_page::writer::text::text;
 use opcost_record::METRICS;
+use opcost_record::event::EVENTS;
 use opcost_record::metric::EMULATOR;
 use opcost_record::printable::printable;
 use opcost_source::source::perf_event::{self, syntax, sysfs};
@@ -238,12 +239,20 @@ fn emulated_only() -> Refusal {
     }
 }
 
+fn exact_only() -> Refusal {
+    Refusal {
+        reason: "an exact event of the emulated machine".into(),
+        remedy: "add --machine emulated --count EVENT, or the group in brackets, kernel or all"
+            .into(),
+    }
+}
+
 /// One event or metric, and whether it is available here.
 struct EventLine {
     name: String,
     aliases: Vec<&'static str>,
     source: &'static str,
-    help: &'static str,
+    help: String,
     default: bool,
     refusal: Option<Refusal>,
 }
@@ -263,7 +272,7 @@ fn event_lines() -> Vec<EventLine> {
                 name: row.name.to_string(),
                 aliases: row.aliases.to_vec(),
                 source: row.source,
-                help: row.help,
+                help: row.help.to_string(),
                 default: match row.source {
                     perf_event::NAME => is_default(row.name),
                     source => source != EMULATOR,
@@ -279,11 +288,19 @@ fn event_lines() -> Vec<EventLine> {
         refusal: probe(&name),
         aliases: Vec::new(),
         source: perf_event::NAME,
-        help: "named by the kernel",
+        help: "named by the kernel".into(),
         default: false,
         name,
     });
-    listed.chain(named).collect()
+    let exact = EVENTS.iter().map(|event| EventLine {
+        name: event.metric.name.to_string(),
+        aliases: Vec::new(),
+        source: EMULATOR,
+        help: event.metric.help.to_string() + &format!(" (--count {})", event.group),
+        default: false,
+        refusal: Some(exact_only()),
+    });
+    listed.chain(named).chain(exact).collect()
 }
 
 fn events_document() -> Document {
@@ -301,7 +318,7 @@ fn events_document() -> Document {
                 (format!("–[{}]", number + 1), Tone::Unsure)
             }
         };
-        let texts = [line.name.as_str(), line.source, line.help].map(Cell::text);
+        let texts = [line.name.as_str(), line.source, &line.help].map(Cell::text);
         Row::of([Cell::verdict("", mark, tone)].into_iter().chain(texts).collect())
     };
     let rows = event_lines().into_iter().map(row).collect();

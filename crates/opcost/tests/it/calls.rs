@@ -159,7 +159,7 @@ fn calls_that_cannot_be_counted_are_refused() {
     let lab = Lab::new();
     let emulated = ["--machine", "emulated", "--kernel", "none"];
     for (flags, why) in [
-        (&["--count", "do_mmap"][..], "give calls:FUNCTION, for example calls:do_mmap"),
+        (&["--count", "do_mmap"][..], "calls:FUNCTION counts a function's calls"),
         (&["--count", "calls:"], "names no function"),
         (&["--count", "calls:f", "--no-functions"], "cannot be used with"),
     ] {

@@ -136,6 +136,34 @@ fn exported(lab: &Lab, show: &[&str], instructions: u64) {
 }
 
 #[test]
+fn the_calls_of_a_function_are_operations_of_a_command() {
+    if !needs::programs(&["gcc"]) || !needs::emulator() {
+        return;
+    }
+    let lab = Lab::new();
+    compile(&lab, "tree", PROGRAM, &["-g", "-O1", "-fno-inline"]);
+    let with = |steps: &str| {
+        lab.run(&[&COMPARE[..], &["--kernel", "none", steps, "./tree 1", "./tree 7"]].concat())
+    };
+    with("--steps=work").expect(0);
+    let steps = &lab.json(&["show", "last", "--json"])["opcost"]["steps"][0];
+    let all = lines(steps);
+    assert_eq!((all[0].0, all[0].2.as_str()), (0, "work"));
+    assert_eq!(steps["parting"]["path"], serde_json::json!(["work"]));
+    // `leaf` is called by `check`, by `fast` or three times by `slow`, and by `work`.
+    with("--steps=leaf:3").expect(0);
+    let steps = &lab.json(&["show", "last", "--json"])["opcost"]["steps"][0];
+    for (side, calls) in [("baseline", 3), ("variant", 5)] {
+        let of = |name: &str| steps[side][name].as_u64().unwrap();
+        assert_eq!((of("operation"), of("told_apart"), of("alike")), (3, calls, calls));
+    }
+    let said = with("--steps=leaf:4").expect(4).stderr;
+    assert!(said.contains("--steps=leaf:4: the work calls it 3 times; give 1 to 3"), "{said}");
+    let said = with("--steps=leave").expect(4).stderr;
+    assert!(said.contains("the work never calls a function of that name"), "{said}");
+}
+
+#[test]
 fn a_system_call_is_one_operation_of_many() {
     let Some(kernel) = needs::kernel() else { return };
     let lab = Lab::new();
@@ -181,7 +209,7 @@ fn steps_that_cannot_be_had_are_refused_with_the_reason() {
     refused(
         &["compare", "--machine", "emulated", "--steps=0", "true", "false"],
         2,
-        "from 1, or median",
+        "from 1, median",
     );
     let both = ["compare", "--machine", "emulated", "--steps", "--no-functions", "true", "false"];
     refused(&both, 2, "--no-functions");

@@ -150,7 +150,16 @@ impl Equipment {
         let profile = if emulation.no_functions { "profile=off" } else { "profile=on" };
         plugin_arguments.push(profile.into());
         plugin_arguments.extend(emulation.addresses.then(|| "addresses=on".to_string()));
-        plugin_arguments.extend(emulation.steps.map(|which| format!("steps={which}")));
+        if let Some(steps) = &emulation.steps {
+            let number = steps.number().map_or("median".into(), |number| number.to_string());
+            plugin_arguments.push(format!("steps={number}"));
+            // Commas, as in the names of templates, would end the argument.
+            let hex =
+                |name: &str| name.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
+            plugin_arguments
+                .extend(steps.function().map(|name| format!("stepped-call={}", hex(name))));
+        }
+        plugin_arguments.extend(emulation.counts_footprint().then(|| "footprint=on".to_string()));
         plugin_arguments.push(Emulated::mode_argument(emulator));
         plugin_arguments.push(match emulator {
             Emulator::System => "window=markers".into(),
@@ -268,7 +277,8 @@ impl<'a> Emulated<'a> {
         let only_learns = plan.emulation().is_some_and(|emulation| emulation.model);
         let key = if only_learns { "model" } else { "cycles" };
         let core = self.core.as_deref().map(|core| (key, core));
-        let paths: Vec<(&str, &Path)> = paths.into_iter().chain(core).collect();
+        let watch = prepared.watch.as_deref().map(|watch| ("watch", watch));
+        let paths: Vec<(&str, &Path)> = paths.into_iter().chain(core).chain(watch).collect();
         let equipment = self.equipment(guest.architecture);
         let tools = &equipment.tools;
         let mut arguments = equipment.plugin_arguments.clone();
@@ -493,7 +503,7 @@ impl<'a> Emulated<'a> {
         let is_wanted = |key: &MetricKey| {
             let same = |known: &MetricKey| known.name == key.name && known.domain == key.domain;
             let unasked = key.row().family == Family::Control || key.source == WORKLOAD;
-            unasked || planned.iter().any(same)
+            unasked || prepared.calls.reads(key) || planned.iter().any(same)
         };
         for end in &mut ends {
             end.report.readings.retain(|reading| is_wanted(&reading.key));

@@ -32,7 +32,7 @@ use opcost_base::message::announce;
 use opcost_kernel::disk::DiskSpec;
 use opcost_kernel::{Kernel, KernelSpec};
 use opcost_model::plan::{
-    Aslr, CalledFunctions, GUEST_TREE, GuestPlan, OutputPlan, Plan, VariantPlan, WorkPlan,
+    Aslr, Counted, GUEST_TREE, GuestPlan, OutputPlan, Plan, VariantPlan, WorkPlan,
 };
 use opcost_model::recording::{DataState, GuestBuild, KernelState, MachineState, ProgramState};
 use opcost_record::channel::FrameKind;
@@ -140,6 +140,8 @@ pub(super) struct Prepared {
     pub(super) boot: Option<Boot>,
     /// The file of symbols for the plugin.
     pub(super) symbols: PathBuf,
+    /// The file of the functions at whose entries the plugin reads amounts, if there are any.
+    pub(super) watch: Option<PathBuf>,
     /// Programs and libraries whose code runs.
     programs: Programs,
     /// Facts about these files for profiles; their paths are those in the guest.
@@ -159,7 +161,7 @@ impl Prepared {
         boot: Option<Boot>,
         kernel: Option<&KernelSymbols>,
         symbols: PathBuf,
-        count: &[CalledFunctions],
+        count: &[Counted],
     ) -> Result<Prepared> {
         let programs = programs.clone();
         let paths: Vec<(PathBuf, String)> = programs
@@ -181,8 +183,18 @@ impl Prepared {
         fs::write(&symbols, known.encode())
             .with_context(|| format!("cannot write '{}'", symbols.display()))
             .status(Status::Missing)?;
+        let watch = match calls.watch.watched.is_empty() {
+            true => None,
+            false => {
+                let path = symbols.with_extension("watch");
+                fs::write(&path, calls.watch.encode())
+                    .with_context(|| format!("cannot write '{}'", path.display()))
+                    .status(Status::Missing)?;
+                Some(path)
+            }
+        };
         let data = WorkData::default();
-        Ok(Prepared { boot, symbols, programs, modules, data, alternatives, calls })
+        Ok(Prepared { boot, symbols, watch, programs, modules, data, alternatives, calls })
     }
 
     /// Adds files whose code a program without a kernel mapped during its run. Returns whether new
