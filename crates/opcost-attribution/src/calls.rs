@@ -4,13 +4,13 @@
 //! symbols name and that nothing called has 0 calls. A function without a symbol, such as one that the compiler inlined everywhere, has
 //! no figure.
 //!
-//! The amounts of events are not in a profile: [`CountedCalls::watch`] names the functions at whose entries the plugin reads them.
+//! Entries of programs' functions that jump to one another, and amounts, are not in a profile: [`CountedCalls::watch`] names the functions at whose entries the plugin looks.
 
 use opcost_base::exit::{HasStatus, Status};
 use opcost_model::plan::Counted;
-use opcost_record::event::{Measure, Place, Watch, Watched};
+use opcost_record::event::{Measure, Place, Sum, Watch, Watched};
 use opcost_record::profile::KERNEL;
-use opcost_record::{Context, Domain, Event, Function, MetricKey, Profile, Reading};
+use opcost_record::{Domain, Event, Function, MetricKey, Profile, Reading};
 use opcost_symbols::clone::stem;
 use opcost_symbols::naming::named;
 use std::collections::{BTreeSet, HashMap};
@@ -57,8 +57,6 @@ struct Counts {
     metric: usize,
     /// The functions that must have called it; empty if any may.
     callers: &'static [&'static str],
-    /// Whether calls below another function of the metric are left out.
-    outermost: bool,
 }
 
 fn name_of(function: &Function) -> Name {
@@ -79,8 +77,12 @@ impl CountedCalls {
     ) -> Result<CountedCalls, TooManyFunctions> {
         let wanted = counted;
         let mut counted = CountedCalls { called: wanted.to_vec(), ..CountedCalls::default() };
+        let mut added: Vec<&Event> = Vec::new();
         for event in wanted.iter().flat_map(Counted::events) {
-            counted.add_event(event, functions);
+            if !added.iter().any(|known| std::ptr::eq(*known, event)) {
+                counted.add_event(event, functions);
+                added.push(event);
+            }
         }
         for called in wanted {
             let Counted::Calls(called) = called else { continue };
@@ -113,7 +115,7 @@ impl CountedCalls {
             return;
         }
         for name in names {
-            let counts = Counts { metric: self.metrics.len(), callers: &[], outermost: false };
+            let counts = Counts { metric: self.metrics.len(), callers: &[] };
             self.functions.entry(name).or_default().push(counts);
         }
         self.metrics.push(metric);
@@ -121,11 +123,11 @@ impl CountedCalls {
 
     /// Adds an event, if a function of its own is there.
     fn add_event(&mut self, event: &Event, functions: &[Function]) {
-        let (name, domain) = (event.metric.name, event.domain);
+        let domain = event.domain;
         let is_there =
             |function: &Function| function.module.starts_with('[') == (domain == Domain::Kernel);
         match event.measure {
-            Measure::Entries | Measure::Each => {
+            Measure::Entries | Measure::Each if domain == Domain::Kernel => {
                 for function in functions.iter().filter(|function| is_there(function)) {
                     let own = name_of(function);
                     let Some(place) = event.places.iter().find(|place| place.is(&own.1)) else {
@@ -139,29 +141,24 @@ impl CountedCalls {
                     });
                     let all = self.functions.entry(own).or_default();
                     if all.iter().all(|counts| counts.metric != metric) {
-                        let (callers, outermost) = (place.callers, domain == Domain::User);
-                        all.push(Counts { metric, callers, outermost });
+                        all.push(Counts { metric, callers: place.callers });
                     }
                 }
             }
-            Measure::Amounts => {
-                if self.watch.sums.iter().any(|(known, _)| known == name) {
-                    return;
-                }
-                let sum = self.watch.sums.len() as u32;
-                let place_of = |function: &Function| {
+            measure => {
+                for (function, number) in functions.iter().zip(0..) {
                     // A compiler's copy of a function may have other arguments.
                     let is = |place: &&Place| place.is(&function.symbol);
-                    event.places.iter().find(is).filter(|_| is_there(function))
-                };
-                let watched = functions.iter().zip(0..).filter_map(|(function, number)| {
-                    let amount = place_of(function)?.amount;
-                    Some(Watched { function: number, amount, sum })
-                });
-                let before = self.watch.watched.len();
-                self.watch.watched.extend(watched);
-                if self.watch.watched.len() > before {
-                    self.watch.sums.push((name.into(), domain));
+                    let place = event.places.iter().find(is).filter(|_| is_there(function));
+                    let Some(place) = place else { continue };
+                    let name = event.key_of(place, &function.symbol).name;
+                    let sums = &mut self.watch.sums;
+                    let sum = sums.iter().position(|sum| sum.name == name).unwrap_or_else(|| {
+                        sums.push(Sum { name, domain, measure });
+                        sums.len() - 1
+                    });
+                    let (amount, pointer, sum) = (place.amount, place.pointer, sum as u32);
+                    self.watch.watched.push(Watched { function: number, amount, pointer, sum });
                 }
             }
         }
@@ -169,7 +166,13 @@ impl CountedCalls {
 
     /// Whether the plugin reads the amounts of a metric.
     pub fn reads(&self, key: &MetricKey) -> bool {
-        self.watch.sums.iter().any(|(name, domain)| *name == key.name && *domain == key.domain)
+        let is_of = |sum: &Sum| match sum.measure {
+            Measure::Failures => {
+                key.name.strip_prefix(&sum.name).is_some_and(|error| error.starts_with(':'))
+            }
+            _ => key.name == sum.name,
+        };
+        self.watch.sums.iter().any(|sum| is_of(sum) && sum.domain == key.domain)
     }
 
     /// The calls in a profile, a reading for each metric.
@@ -180,24 +183,16 @@ impl CountedCalls {
             .iter()
             .map(|name| self.functions.get(name).map_or(&[][..], Vec::as_slice))
             .collect();
-        let above = |context: &Context| context.parent.map(|at| &profile.contexts[at as usize]);
         for context in &profile.contexts {
             let name = &names[context.function as usize];
-            let caller = above(context).map(|context| context.function);
+            let caller = context.parent.map(|at| profile.contexts[at as usize].function);
             // A part that the compiler split off belongs to its function and is not called by it.
             let is_part =
                 caller.is_some_and(|of| of != context.function && names[of as usize] == *name);
-            for Counts { metric, callers, outermost } in
-                counts[context.function as usize].iter().filter(|_| !is_part)
-            {
+            let counts = counts[context.function as usize].iter();
+            for Counts { metric, callers } in counts.filter(|_| !is_part) {
                 let is_caller = |of: u32| callers.contains(&&*names[of as usize].1);
-                let is_called = callers.is_empty() || caller.is_some_and(is_caller);
-                let is_below = || {
-                    std::iter::successors(above(context), |context| above(context)).any(|context| {
-                        counts[context.function as usize].iter().any(|one| one.metric == *metric)
-                    })
-                };
-                if is_called && !(*outermost && is_below()) {
+                if callers.is_empty() || caller.is_some_and(is_caller) {
                     sums[*metric] += context.calls;
                 }
             }
@@ -256,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_sums_its_functions_without_those_that_they_call() {
+    fn an_event_sums_its_functions_in_the_kernel_and_has_the_plugin_watch_those_of_programs() {
         let names =
             ["malloc", "calloc", "realloc", "main"].map(|name| Function::new(name, PROGRAM));
         let kernel = [
@@ -273,7 +268,6 @@ mod tests {
             context(None, 3, 1),
             context(Some(0), 0, 10),
             context(Some(0), 2, 4),
-            // Two of the calls of realloc allocate by malloc.
             context(Some(2), 0, 2),
             context(Some(0), 6, 9),
             context(Some(4), 5, 3),
@@ -290,14 +284,14 @@ mod tests {
         let read: Vec<String> =
             readings.map(|reading| format!("{}={}", reading.key.label(), reading.value)).collect();
         // No function of the others is there, so they have no figure.
+        assert_eq!(read, ["anonymous-pages:k=3", "copied-pages:k=2", "system-call:read:k=6"]);
+        let sums: Vec<&str> = counted.watch.sums.iter().map(|sum| &*sum.name).collect();
         assert_eq!(
-            read,
-            ["allocations:u=14", "anonymous-pages:k=3", "copied-pages:k=2", "system-call:read:k=6"]
+            sums,
+            ["allocations", "allocated-bytes", "heap-peak-bytes", "heap-left-bytes", "slab-bytes"]
         );
-        let sums: Vec<&str> = counted.watch.sums.iter().map(|(name, _)| &**name).collect();
-        assert_eq!(sums, ["allocated-bytes", "slab-bytes"]);
         let watched = |sum| counted.watch.watched.iter().filter(move |one| one.sum == sum);
-        assert_eq!((watched(0).count(), watched(1).count()), (3, 1));
+        assert_eq!((watched(0).count(), watched(4).count()), (3, 1));
         assert!(counted.reads(&MetricKey::new("slab-bytes", Domain::Kernel, "emulator")));
         assert!(!counted.reads(&MetricKey::new("slab-bytes", Domain::User, "emulator")));
     }

@@ -166,6 +166,8 @@ pub(crate) struct Rest {
     pub(crate) landmark: Option<(Landmark, Option<usize>)>,
     /// The restorer of the program's handler of signals that begins here.
     pub(crate) restorer: Option<u64>,
+    /// Whether the block may stand behind a call.
+    pub(crate) behind_call: bool,
     /// The place behind the repeated string instruction that ends just in front of this block.
     pub(crate) behind: Option<*mut Site>,
     /// The place behind the repeated string instruction that ends this block.
@@ -282,6 +284,7 @@ impl Block {
                 landmark: None,
                 restorer: None,
                 behind: None,
+                behind_call: false,
                 repeats: None,
                 cost,
                 number: 0,

@@ -241,6 +241,11 @@ impl Plugin {
         self.position.node
     }
 
+    /// The number of the task whose turn it is.
+    pub(crate) fn task(&self) -> u32 {
+        self.walk.task(&self.position)
+    }
+
     /// The interrupt or task whose turn it is.
     pub(crate) fn lane(&self) -> Lane {
         self.walk.lane(&self.position, self.vcpu)
@@ -923,6 +928,9 @@ impl Plugin {
                     timing.begin();
                 }
                 let tail = block.tail(index + 1);
+                if region == 0 {
+                    self.watching.iter_mut().for_each(|watching| watching.begin());
+                }
                 let now = self.reading(&tail, block.kernel);
                 let node = self.position.node;
                 if region == 0 {

@@ -24,7 +24,9 @@ impl Amounts for CounterSums {
     fn add_between(&mut self, from: &CounterSums, to: &CounterSums) {
         self.counters.add_difference(&from.counters, &to.counters);
         self.landmarks.resize(to.landmarks.len(), 0);
-        let differences = from.landmarks.iter().zip(&to.landmarks);
+        // Errors that came up in between were none before.
+        let before = from.landmarks.iter().copied().chain(std::iter::repeat(0));
+        let differences = before.zip(&to.landmarks);
         for (sum, (from, to)) in self.landmarks.iter_mut().zip(differences) {
             *sum += to - from;
         }

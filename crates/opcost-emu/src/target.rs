@@ -80,6 +80,8 @@ pub(crate) struct Target {
     pub(crate) halts: fn(&[u8]) -> bool,
     /// Whether code that ends with some bytes may end with a repeated string instruction.
     pub(crate) may_end_with_repeat: fn(&[u8]) -> bool,
+    /// Whether code that ends with some bytes may end with a call.
+    pub(crate) may_end_with_call: fn(&[u8]) -> bool,
     /// Returns the state of the interrupted code, at the first block of a handler.
     pub(crate) entered: unsafe fn(&Stack) -> Option<Entered>,
     /// Tests of the register that says why the kernel was entered, if it is to be learnt.

@@ -14,7 +14,7 @@ use crate::repeat::Site;
 use crate::steps::{decider_of, on_stepped_block};
 use crate::timing::access_data;
 use crate::totals::Closing;
-use crate::watching::on_watched_block;
+use crate::watching::{on_block_behind_call, on_watched_block};
 use opcost_record::symbols::PAGE_BYTES;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -141,6 +141,8 @@ impl Translator {
         let last = facts[facts.len() - 1];
         let within = (start % PAGE_BYTES as u64) as usize;
         let before = page.map_or(&[][..], |page| &page[within.saturating_sub(5)..within]);
+        let before_call = page.map_or(&[][..], |page| &page[within.saturating_sub(8)..within]);
+        let behind_call = (target.may_end_with_call)(before_call);
         let behind = (target.may_end_with_repeat)(before).then(|| self.site(start, kernel));
         let landmark = plugin.attribution.landmark(start).or_else(|| {
             let unnamed =
@@ -193,7 +195,8 @@ impl Translator {
                 unsafe { (*site).link(owner.function, address) };
             }
             (block.landmark, block.restorer, block.behind) = (landmark, restorer, behind);
-            (block.at_entry, block.kernel) = (owner.at_entry, kernel);
+            (block.at_entry, block.kernel, block.behind_call) =
+                (owner.at_entry, kernel, behind_call);
             let mut special = special;
             if by_entry {
                 special |= block.is_one_access();
@@ -257,20 +260,7 @@ impl Request<'_> {
         unsafe {
             if !alone {
                 self.begin(known, data);
-                if known.at_entry
-                    && self
-                        .plugin
-                        .watching
-                        .as_ref()
-                        .is_some_and(|watching| watching.has(known.function))
-                {
-                    (api.functions.on_block)(
-                        self.handle,
-                        on_watched_block,
-                        api::NO_REGISTERS,
-                        data,
-                    );
-                }
+                self.watch(known, data);
             } else if self.plugin.timing.is_some() {
                 let function = callback::on_timed_repeat;
                 (api.functions.on_block)(self.handle, function, api::NO_REGISTERS, data);
@@ -465,6 +455,22 @@ impl Request<'_> {
                 };
                 (self.api.functions.on_block)(self.handle, function, api::NO_REGISTERS, data);
             }
+        }
+    }
+
+    /// Has the plugin look at the entries of watched functions, and at blocks to which they may return.
+    ///
+    /// # Safety
+    /// As for [`begin`](Self::begin), which comes first.
+    unsafe fn watch(&mut self, block: &'static Block, data: *mut c_void) {
+        let Some(watching) = &self.plugin.watching else { return };
+        let looks = [
+            (block.behind_call && watching.awaits(), on_block_behind_call as api::ExecCallback),
+            (block.at_entry && watching.has(block.function), on_watched_block),
+        ];
+        for (_, look) in looks.into_iter().filter(|(wanted, _)| *wanted) {
+            // SAFETY: as the caller promises.
+            unsafe { (self.api.functions.on_block)(self.handle, look, api::NO_REGISTERS, data) };
         }
     }
 

@@ -196,6 +196,11 @@ impl Walk {
         }
     }
 
+    /// The number of the task that a vCPU is in.
+    pub(crate) fn task(&self, at: &Position) -> u32 {
+        at.task.number
+    }
+
     /// Returns the interrupt or task that a vCPU is in.
     pub(crate) fn lane(&self, at: &Position, vcpu: u32) -> Lane {
         let mut base = at.node;

@@ -188,9 +188,22 @@ fn operands(word: u32) -> (u8, u8) {
     }
 }
 
+/// Whether code that ends with some bytes may end with a call: `bl`, `blr` and their like.
+pub(crate) fn may_end_with_call(before: &[u8]) -> bool {
+    let Some(last) = before.last_chunk::<4>() else { return true };
+    matches!(exit(u32::from_le_bytes(*last)), Exit::Call | Exit::CallIndirect)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_stands_in_front_of_its_return_address() {
+        let ends = |word: u32| may_end_with_call(&word.to_le_bytes());
+        assert!(ends(0x9400_0010) && ends(0xd63f_0020) && may_end_with_call(&[]));
+        assert!(!ends(0x1400_0010) && !ends(0xd503_201f));
+    }
     use crate::decode::MarkerAt;
     use std::collections::HashSet;
     use std::process::Command;

@@ -24,6 +24,7 @@ pub(crate) static TARGET: Target = Target {
     popped: |_, _| 0,
     halts: decode::halts,
     may_end_with_repeat: |_| false,
+    may_end_with_call: decode::may_end_with_call,
     entered: entry::entered,
     signalled: None,
     causes: Some(Causes { call: entry::is_system_call, access: entry::is_access }),

@@ -229,9 +229,28 @@ pub(crate) fn may_end_with_repeat(before: &[u8]) -> bool {
     string && (before.len() < 5 || prefixes.iter().any(|byte| matches!(byte, 0xf2 | 0xf3)))
 }
 
+/// Whether code that ends at some place may end with a call (Intel SDM volume 2, CALL); `before`: the known bytes in front of the
+/// place: up to eight, fewer at a page's start.
+pub(crate) fn may_end_with_call(before: &[u8]) -> bool {
+    let byte = |back: usize| before.len().checked_sub(back).map(|at| before[at]);
+    let indirect = |back: usize| {
+        byte(back) == Some(0xff) && byte(back - 1).is_some_and(|byte| byte >> 3 & 7 == 2)
+    };
+    before.len() < 8 || byte(5) == Some(0xe8) || (2..=7).any(indirect)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_may_stand_in_front_of_its_return_address() {
+        let ends = |code: &[u8]| may_end_with_call(&[&[0x90; 8][..], code].concat()[code.len()..]);
+        assert!(ends(&[0xe8, 1, 2, 3, 4]) && ends(&[0xff, 0xd0]) && ends(&[0x41, 0xff, 0xd3]));
+        assert!(ends(&[0xff, 0x15, 1, 2, 3, 4]) && ends(&[0xff, 0x94, 0xc8, 1, 2, 3, 4]));
+        assert!(!ends(&[0xe9, 1, 2, 3, 4]) && !ends(&[0xff, 0xe0]) && !ends(&[0x90]));
+        assert!(may_end_with_call(&[0x90; 3]), "the rest is on another page");
+    }
     use crate::decode::MarkerAt;
 
     fn one(code: &[u8]) -> Facts {

@@ -24,6 +24,7 @@ pub(crate) static TARGET: Target = Target {
     popped: decode::popped,
     halts: decode::halts,
     may_end_with_repeat: decode::may_end_with_repeat,
+    may_end_with_call: decode::may_end_with_call,
     entered: entry::pushed,
     signalled: Some(entry::signalled),
     causes: None,

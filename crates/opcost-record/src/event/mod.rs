@@ -1,13 +1,14 @@
 //! Exact events: what `--count NAME` counts beside instructions, one row of [`EVENTS`] each.
 //!
-//! **An event is the entry of a function.** How often functions are entered is known from a profile's calling contexts, so counting
-//! entries costs no more than the profile. An amount, such as the bytes of an allocation, stands in a register at the entry: the
-//! plugin reads it there, and only there. A function that another one of its row calls counts once, so `realloc` that calls `malloc`
-//! is one allocation.
+//! **An event is the entry of a function.** How often functions of the kernel are entered is known from a profile's calling contexts,
+//! so counting entries costs no more than the profile. An amount, such as the bytes of an allocation, stands in a register at the
+//! entry: the plugin reads it there, and only there. What a program's function of a row calls, or jumps to, counts once: `realloc`
+//! that leaves the work to `malloc` is one allocation.
 //!
 //! **A name that a kernel or library does not have is left out of the sum.** Rows name the functions of all versions. A row of
 //! which no name is known has no figure, never 0.
 
+mod errors;
 mod table;
 mod watch;
 
@@ -16,8 +17,9 @@ use crate::nearest::did_you_mean;
 use crate::{Domain, MetricKey};
 use serde::{Deserialize, Serialize};
 
+pub use errors::error_name;
 pub use table::EVENTS;
-pub use watch::{Watch, Watched};
+pub use watch::{Sum, Watch, Watched};
 
 /// The name that means every event.
 pub const ALL: &str = "all";
@@ -25,7 +27,7 @@ pub const ALL: &str = "all";
 pub const KERNEL: &str = "kernel";
 
 /// What an event adds up.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Measure {
     /// One for each entry.
     Entries,
@@ -33,6 +35,34 @@ pub enum Measure {
     Each,
     /// The amounts at the entries.
     Amounts,
+    /// The most bytes that were allocated and not freed at one time.
+    Peak,
+    /// The bytes that were allocated and not freed.
+    Left,
+    /// The calls that return an error, with a metric for each function and error.
+    Failures,
+}
+
+impl Measure {
+    /// Whether the row has several metrics, which begin with its name and a colon.
+    fn is_divided(self) -> bool {
+        matches!(self, Measure::Each | Measure::Failures)
+    }
+}
+
+/// Where a function has the address of the memory that it allocates or frees.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub enum Pointer {
+    /// Nowhere.
+    Nowhere,
+    /// In its result.
+    Returned,
+    /// In memory, at the first argument.
+    Stored,
+    /// In its result, and its first argument has the address of memory that it frees.
+    Moved,
+    /// In its first argument, and it frees the memory.
+    Freed,
 }
 
 /// A number that can be read where a function begins. Arguments are numbered from 0.
@@ -63,6 +93,8 @@ pub struct Place {
     pub callers: &'static [&'static str],
     /// The amount at its entry.
     pub amount: Amount,
+    /// The memory that it allocates or frees.
+    pub pointer: Pointer,
 }
 
 /// An event.
@@ -87,7 +119,7 @@ impl Event {
     pub fn find(name: &str) -> Option<&'static Event> {
         let bare = name.split_once(':').map(|(bare, _)| bare);
         EVENTS.iter().find(|event| match event.measure {
-            Measure::Each => bare == Some(event.metric.name),
+            divided if divided.is_divided() => bare == Some(event.metric.name),
             _ => event.metric.name == name,
         })
     }
@@ -130,9 +162,9 @@ impl Event {
         let (before, behind) = place.function.split_once('*').unwrap_or((place.function, ""));
         let rest = function.strip_prefix(before).and_then(|rest| rest.strip_suffix(behind));
         let name = format!("{}:{}", self.metric.name, rest.unwrap_or(function));
-        match self.measure {
-            Measure::Each => MetricKey::new(&name, self.domain, EMULATOR),
-            _ => self.key(),
+        match self.measure.is_divided() {
+            true => MetricKey::new(&name, self.domain, EMULATOR),
+            false => self.key(),
         }
     }
 
@@ -141,6 +173,14 @@ impl Event {
         let names: Vec<&str> = self.places.iter().map(|place| place.function).collect();
         let (shown, more) = names.split_at(names.len().min(4));
         let (of, more) = (shown.join(", "), if more.is_empty() { "" } else { ", …" });
+        let read = match self.measure {
+            Measure::Entries | Measure::Each if self.domain == Domain::Kernel => "",
+            _ => {
+                "; or their arguments could not be read: the machine has several CPUs, several tasks allocated, or the program \
+                  called them first"
+            }
+        };
+        let more = format!("{more}{read}");
         match self.domain {
             Domain::Kernel => {
                 format!("the kernel has no function of its own of these names: {of}{more}")
@@ -182,12 +222,9 @@ mod tests {
         );
         for event in EVENTS {
             let name = event.metric.name;
-            let metric = match event.measure {
-                Measure::Each => event.key_of(&event.places[0], "f").name,
-                _ => name.into(),
-            };
+            let metric = event.key_of(&event.places[0], "f").name;
             assert_eq!(Event::find(&metric).unwrap().metric.name, name);
-            assert!(event.measure == Measure::Each || !name.contains(':'), "{name}");
+            assert!(!name.contains(':'), "{name}");
             if let Some(row) = METRICS.iter().find(|row| row.name == name) {
                 assert_eq!(row.unit, event.metric.unit, "{name}");
             }
@@ -201,10 +238,27 @@ mod tests {
             let has_amount = |place: &Place| place.amount != Amount::Nothing;
             assert!(!event.places.is_empty(), "{name}");
             assert!(!event.metric.help.is_empty() && !event.checked.is_empty(), "{name}");
-            if event.measure == Measure::Amounts {
-                assert!(event.places.iter().all(has_amount), "{name}");
-                assert!(event.places.iter().all(|place| place.callers.is_empty()), "{name}");
-                assert_eq!(event.metric.unit, Unit::Bytes, "{name}");
+            let plain = |place: &Place| place.callers.is_empty();
+            let has_pointer = |place: &Place| place.pointer != Pointer::Nowhere;
+            match event.measure {
+                Measure::Entries | Measure::Each => {
+                    assert_eq!(event.metric.unit, Unit::Count, "{name}")
+                }
+                Measure::Amounts => {
+                    assert!(
+                        event.places.iter().all(|place| has_amount(place) && plain(place)),
+                        "{name}"
+                    );
+                    assert_eq!(event.metric.unit, Unit::Bytes, "{name}");
+                }
+                Measure::Peak | Measure::Left => {
+                    assert!(
+                        event.places.iter().all(|place| has_pointer(place) && plain(place)),
+                        "{name}"
+                    );
+                    assert_eq!(event.metric.unit, Unit::Bytes, "{name}");
+                }
+                Measure::Failures => assert!(event.places.iter().all(plain), "{name}"),
             }
         }
     }
@@ -226,7 +280,12 @@ mod tests {
 
     #[test]
     fn a_star_stands_for_any_text() {
-        let place = |function| Place { function, callers: &[], amount: Amount::Nothing };
+        let place = |function| Place {
+            function,
+            callers: &[],
+            amount: Amount::Nothing,
+            pointer: Pointer::Nowhere,
+        };
         assert!(place("__x64_sys_*").is("__x64_sys_read") && !place("__x64_sys_*").is("sys_read"));
         assert!(place("malloc").is("malloc") && !place("malloc").is("mallocx"));
     }

