@@ -37,12 +37,16 @@ impl<T: FormatTable> ExportFiles<T> {
     /// `other`: the option that already uses standard output, if there is one.
     ///
     /// # Errors
-    /// Names the file that cannot be written, or the formats that would share standard output.
+    /// Names the file that cannot be written, or the formats that would share a file or standard output.
     pub fn check(&self, other: Option<&str>) -> Result<()> {
         let mut printed = other.map(str::to_string);
-        for (name, path) in &self.files {
+        for (index, (name, path)) in self.files.iter().enumerate() {
             if !is_standard_output(path) {
                 check_file(&format!("--export-{name}"), path)?;
+                for (earlier, other) in &self.files[..index] {
+                    let options = (format!("--export-{earlier}"), format!("--export-{name}"));
+                    check_apart((&options.0, other), (&options.1, path))?;
+                }
                 continue;
             }
             if let Some(first) = printed.replace(format!("--export-{name} -")) {
@@ -140,6 +144,17 @@ pub fn check_file(option: &str, path: &Path) -> Result<()> {
         Ok(()) => Ok(()),
         Err(error) => refuse(format!("{what} cannot be written: {error}; name another file")),
     }
+}
+
+/// Fails if two options name one file, in which the second would replace the first. Devices such as `/dev/null` take both.
+pub fn check_apart(first: (&str, &Path), second: (&str, &Path)) -> Result<()> {
+    let is_file = first.1.is_file() || !first.1.exists();
+    if first.1 != second.1 || !is_file {
+        return Ok(());
+    }
+    let (path, one, two) = (first.1.display(), first.0, second.0);
+    let why = format!("{one} and {two} both name '{path}': give each a file of its own");
+    Err(fail(Status::Usage, why))
 }
 
 // Implemented by hand, so that a new row of a table gets its flag.

@@ -6,7 +6,7 @@ use crate::machine::host::Host;
 use crate::machine::{Machine, read_state};
 use crate::progress::Progress;
 use crate::run::{self, Ending};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_base::phases::Phases;
 use opcost_base::scratch;
@@ -92,7 +92,13 @@ pub fn make_runs(
     }
     let state = ending.as_ref().map_or(State::Failed, Ending::state);
     let store = writer.end(state).map_err(StoreError::carried);
-    let ending = ending.with_context(|| format!("recording {id}")).status(Status::Missing)?;
+    // An error of a run names its recording already.
+    let ending = ending
+        .map_err(|error| match format!("{error:#}").contains(&id) {
+            true => error,
+            false => error.context(format!("recording {id}")),
+        })
+        .status(Status::Missing)?;
     let recording = store?.read(&id).map_err(StoreError::carried)?;
     Ok((ending, recording))
 }

@@ -316,7 +316,7 @@ fn spelled_out(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
         if arguments.last().is_some_and(|last| last == "--shell")
             && arguments.iter().all(|before| before != "--")
             && let Some(shell) = argument.to_str()
-            && SHELLS.contains(&shell.rsplit('/').next().unwrap_or(shell))
+            && is_shell(shell)
         {
             arguments.pop();
             arguments.push(format!("--shell={shell}").into());
@@ -335,9 +335,24 @@ fn spelled_out(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     arguments
 }
 
+/// Whether a word is the name or path of a shell; a command such as `cat /bin/bash` is not.
+fn is_shell(word: &str) -> bool {
+    let is_of_path = |c: char| c.is_alphanumeric() || "/._+-".contains(c);
+    word.chars().all(is_of_path) && SHELLS.contains(&word.rsplit('/').next().unwrap_or(word))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_that_ends_with_a_shells_name_is_no_shell() {
+        for (word, expected) in
+            [("bash", true), ("/bin/zsh", true), ("cat /bin/bash", false), ("cat</bin/sh", false)]
+        {
+            assert_eq!(is_shell(word), expected, "{word}");
+        }
+    }
 
     #[test]
     fn the_version_is_what_clap_would_print() {

@@ -80,9 +80,14 @@ pub fn of_arguments(error: &clap::Error, arguments: &[&str]) -> Option<String> {
     match error.kind() {
         ErrorKind::UnknownArgument => {
             let wrong = text(ContextKind::InvalidArg)?;
+            if let Some(said) = of_negative(&wrong, arguments) {
+                return Some(said);
+            }
             let name = other_tools::name(&wrong);
-            let answer =
-                other_tools::answer(name).map(|answer| format!("there is no {name}; {answer}"));
+            let is_near = error.get(ContextKind::SuggestedArg).is_some();
+            let answer = other_tools::answer(name)
+                .map(|answer| format!("there is no {name}; {answer}"))
+                .or_else(|| of_other_commands(name, arguments).filter(|_| !is_near));
             let Some(command) = arguments.get(1).filter(|name| TAKE_COMMANDS.contains(name)) else {
                 return answer;
             };
@@ -135,6 +140,34 @@ pub fn of_arguments(error: &clap::Error, arguments: &[&str]) -> Option<String> {
     }
 }
 
+/// The answer to a number below 0 behind an option, which the parser takes for an option.
+fn of_negative(wrong: &str, arguments: &[&str]) -> Option<String> {
+    let is_number = wrong.strip_prefix('-')?.starts_with(|first: char| first.is_ascii_digit());
+    let place = arguments.iter().position(|word| *word == wrong)?;
+    let option = arguments[place - 1];
+    (is_number && option.starts_with('-') && !option.contains('='))
+        .then(|| format!("{option} {wrong}: a number below 0 is no value of {option}"))
+}
+
+/// The answer to an option that this command lacks and other commands have.
+fn of_other_commands(name: &str, arguments: &[&str]) -> Option<String> {
+    let cli = crate::cli::Cli::command();
+    let own = cli.find_subcommand(arguments.get(1)?)?.get_name();
+    let long = name.strip_prefix("--")?;
+    let has =
+        |command: &&clap::Command| command.get_arguments().any(|of| of.get_long() == Some(long));
+    let shown = cli.get_subcommands().filter(|of| !of.is_hide_set());
+    let names: Vec<&str> = shown.filter(has).map(clap::Command::get_name).collect();
+    if own == "profile" && names.contains(&"measure") {
+        return Some(format!(
+            "opcost profile samples programs on this computer and has no {name}; opcost measure {name} … --profile has it"
+        ));
+    }
+    let (last, others) = names.split_last()?;
+    let and = if others.is_empty() { "" } else { " and " };
+    Some(format!("opcost {own} has no {name}; it is of opcost {}{and}{last}", others.join(", ")))
+}
+
 /// What may help against an error of the work, if a program was not found; `arguments` are the words of the command line.
 pub fn of_error(error: &anyhow::Error, arguments: &[&str]) -> Option<String> {
     let command = arguments.get(1).filter(|name| TAKE_COMMANDS.contains(name))?;
@@ -164,7 +197,7 @@ mod tests {
 
     #[test]
     fn likely_mistakes_are_answered_with_the_cure() {
-        let cures: [(&[&str], &str); 12] = [
+        let cures: [(&[&str], &str); 15] = [
             (&["measure", "gzip", "-9", "-c", "data"], "opcost measure 'gzip -9 -c data'"),
             (
                 &["compare", "gzip", "-1", "f", "gzip", "-2", "f"],
@@ -174,6 +207,9 @@ mod tests {
                 &["compare", "-n", "abc", "a", "b"],
                 "--pairs takes a whole number, for example --pairs 20, and 'abc' is none",
             ),
+            (&["compare", "--runs", "-5", "a", "b"], "--runs -5: a number below 0 is no value"),
+            (&["profile", "--machine", "emulated", "a"], "opcost measure --machine … --profile"),
+            (&["show", "--warmup", "3"], "opcost show has no --warmup; it is of opcost compare, "),
             (&["comapre", "a", "b"], "did you mean opcost compare?"),
             (&["kernel", "biuld"], "opcost kernel has no command 'biuld' (did you mean build?)"),
             (&["true a", "true b"], "opcost compare 'true a' 'true b'"),

@@ -8,7 +8,7 @@ use opcost_model::plan::{GuestPlan, VariantPlan, WorkPlan, shell_syntax};
 use opcost_record::nearest::did_you_mean;
 use opcost_record::printable::{printable, printable_bytes};
 use opcost_record::program_region;
-use opcost_sys::spawn::find_program;
+use opcost_sys::spawn::{FindError, find_program};
 use opcost_work::WorkloadSpec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -252,8 +252,17 @@ fn resolve_work(
             let program = find_program(name, surroundings.search_path().as_deref(), cwd).map_err(
                 |error| {
                     let hint = shell_syntax::hint_in_line(&line).filter(|_| shell.is_none());
-                    let words = format!("{error}{}", hint.unwrap_or_default());
-                    carry(Status::WorkFailed, anyhow::Error::new(error).context(words))
+                    match (&error, hint) {
+                        // A folder would not help a word that is a shell's.
+                        (FindError::NotFound { name, path_env: Some(_) }, Some(hint)) => {
+                            let why = format!("cannot find '{}' in PATH{hint}", name.display());
+                            fail(Status::WorkFailed, why)
+                        }
+                        (_, hint) => {
+                            let words = format!("{error}{}", hint.unwrap_or_default());
+                            carry(Status::WorkFailed, anyhow::Error::new(error).context(words))
+                        }
+                    }
                 },
             )?;
             // Removes the `.` of `./a.out`; the result is absolute because `cwd` is.

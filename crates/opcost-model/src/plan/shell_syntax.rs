@@ -26,20 +26,28 @@ pub fn hint(piece: &str) -> String {
 }
 
 /// The first piece of a line that a shell would interpret: a variable set for the command (`LANG=C sort`), or a character. Quotes
-/// have the meaning of a shell: within `'…'` nothing is interpreted, within `"…"` only `$` and backquotes.
+/// have the meaning of a shell: within `'…'` nothing is interpreted, within `"…"` only `$` and backquotes. The script of a command
+/// like `sh -c "$(…)"` is left out: the shell that the command names acts on it.
 pub fn in_line(line: &str) -> Option<&str> {
     if let Some(setting) = line.split_whitespace().next().filter(|word| sets_variable(word)) {
         return Some(setting);
     }
+    let script = script_of_a_shell(line);
     let (mut quote, mut escaped, mut begins) = (None, false, true);
+    let mut words = 0;
     for (at, char) in line.char_indices() {
         let rest = &line[at..];
-        let word_begins = std::mem::replace(&mut begins, char.is_whitespace());
+        let between = quote.is_none() && !escaped && char.is_whitespace();
+        let word_begins = std::mem::replace(&mut begins, between) && !between;
+        words += usize::from(word_begins);
+        let in_script = script.is_some_and(|script| words == script + 1);
         match (quote, char) {
             _ if escaped => escaped = false,
             (Some('\''), '\'') | (Some('"'), '"') => quote = None,
             (Some('\''), _) => {}
             (_, '\\') => escaped = true,
+            (Some(_), '$' | '`') | (None, '$' | '`' | '|' | '&' | ';' | '<' | '>' | '*' | '~')
+                if in_script => {}
             (_, '`') => return Some(&rest[..1]),
             (_, '$') => {
                 if let Some(end) = variable_end(rest) {
@@ -60,6 +68,23 @@ pub fn in_line(line: &str) -> Option<&str> {
         }
     }
     None
+}
+
+/// The programs that act on the script behind their option `-c`.
+const SHELLS: [&str; 10] =
+    ["ash", "bash", "busybox", "csh", "dash", "fish", "ksh", "mksh", "sh", "zsh"];
+
+/// The place among a line's words of the script that a shell named in the line acts on: `sh -ec SCRIPT`, `nice bash -c SCRIPT`.
+fn script_of_a_shell(line: &str) -> Option<usize> {
+    let words = shlex::split(line)?;
+    let name = |word: &str| word.rsplit('/').next().is_some_and(|name| SHELLS.contains(&name));
+    let shell = words.iter().position(|word| name(word))?;
+    let is_c =
+        |word: &String| word.starts_with('-') && !word.starts_with("--") && word.ends_with('c');
+    let option = words.iter().skip(shell).position(is_c)? + shell;
+    // Options alone stand between the two; the first word of busybox is the shell's name.
+    let is_option = |word: &String| word.starts_with('-') || name(word);
+    words[shell + 1..option].iter().all(is_option).then_some(option + 1)
 }
 
 /// Words that a shell acts on by itself, so that no program has their name.
@@ -129,6 +154,12 @@ mod tests {
             ("perl -e '$x'", None),
             ("LANG=C sort -n", Some("LANG=C")),
             ("./a=b env LANG=C sort 1=2", None),
+            ("sh -c \"ls /none $(date) `date` $HOME\"", None),
+            ("nice /bin/bash --norc -ec \"echo  a $(date)\" $x", Some("$x")),
+            ("sh -c \"a $x\" | wc", Some("|")),
+            ("busybox sh -c echo\\ $HOME", None),
+            ("sh ./script -c \"$x\"", Some("$x")),
+            ("sh \"$x\"", Some("$x")),
         ] {
             assert_eq!(in_line(line), piece, "{line}");
         }

@@ -124,6 +124,7 @@ pub fn gate(globals: &Globals, args: &GateArgs) -> Result<Status> {
     let head = repository.commit(tip_name).map_err(HasStatus::carried)?;
     let against = against(args, &repository, &head)?;
     let trees = Trees::open(&repository, &interrupt)?;
+    suite.cases.iter().try_for_each(|case| trees.check_fixups(&case.fixups))?;
     let tip = match args.worktree {
         true => trees.snapshot()?,
         false => {

@@ -95,6 +95,7 @@ pub fn series(globals: &Globals, args: &SeriesArgs) -> Result<Status> {
         return Err(fail(Status::NotComparable, why));
     }
     let trees = Trees::open(&repository, &interrupt)?;
+    suite.cases.iter().try_for_each(|case| trees.check_fixups(&case.fixups))?;
     let store = store_path(globals, trees.store())?;
     let mut walk = Walk {
         bench: Bench { globals, interrupt: &interrupt, store, top: repository.top.clone() },

@@ -92,17 +92,19 @@ impl Child {
     /// The number of the signal that stopped the process; `None` if the process is not stopped.
     fn stopped_by(&self) -> io::Result<Option<i32>> {
         let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
-        let options = libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT;
+        // Without WEXITED, the kernel answers ECHILD for a process that has ended and was not waited for (kernel/exit.c,
+        // wait_consider_task), and the process may end at any time.
+        let options = libc::WSTOPPED | libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
         // SAFETY: the kernel writes one structure into `info`.
         if unsafe { libc::waitid(libc::P_PID, self.pid as u32, info.as_mut_ptr(), options) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: all zeros is a valid siginfo_t, and the kernel fills the fields of SIGCHLD if the process is stopped.
-        let (pid, signal) = unsafe {
+        // SAFETY: all zeros is a valid siginfo_t, and the kernel fills the fields of SIGCHLD if the process is stopped or has ended.
+        let (code, signal) = unsafe {
             let info = info.assume_init();
-            (info.si_pid(), info.si_status())
+            (info.si_code, info.si_status())
         };
-        Ok((pid == self.pid).then_some(signal))
+        Ok((code == libc::CLD_STOPPED).then_some(signal))
     }
 
     /// Waits for the end of the process.
@@ -395,4 +397,40 @@ fn memory_peak_bytes() -> Option<u64> {
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kib: u64 = peak.trim().strip_suffix(" kB")?.parse().ok()?;
     Some(kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spawn::Spawn;
+
+    fn started(script: &str) -> Running {
+        let spawn = Spawn::new("/bin/sh", ["sh".into(), "-c".into(), script.into()]);
+        spawn.hold().unwrap().release().unwrap()
+    }
+
+    /// The state of a process in /proc: `T` is stopped, `Z` has ended.
+    fn wait_for_state(pid: i32, state: char) {
+        let wanted = format!("State:\t{state}");
+        while !fs::read_to_string(format!("/proc/{pid}/status")).unwrap().contains(&wanted) {
+            std::thread::yield_now();
+        }
+    }
+
+    /// The process may end between the end of the poll and the look, which was "No child processes" for the user.
+    #[test]
+    fn a_look_at_a_process_that_has_just_ended_sees_no_stop_and_leaves_the_end() {
+        let mut running = started("exit 3");
+        wait_for_state(running.pid(), 'Z');
+        assert_eq!(running.child.stopped_by().unwrap(), None);
+        let exit = running.wait(Some(Duration::from_secs(60)), &Interrupt::none()).unwrap();
+        assert_eq!((exit.status, exit.ended_by), (Status::Code(3), EndedBy::Itself));
+    }
+
+    #[test]
+    fn a_look_at_a_stopped_process_names_the_signal() {
+        let running = started("kill -STOP $$");
+        wait_for_state(running.pid(), 'T');
+        assert_eq!(running.child.stopped_by().unwrap(), Some(libc::SIGSTOP));
+    }
 }

@@ -8,6 +8,7 @@ use opcost_analysis::history::{Question, history};
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail, in_words};
 use opcost_base::message::announce;
 use opcost_command::chosen::{ChosenArgs, none_chosen};
+use opcost_command::exports::{check_apart, check_file};
 use opcost_command::globals::Globals;
 use opcost_command::output::{print, write_whole};
 use opcost_gate::gate::notes::NotesHistory;
@@ -73,6 +74,15 @@ pub fn show(globals: &Globals, args: &HistoryArgs) -> Result<Status> {
             "--fail-on {fail_on}: opcost history takes regression or regression=LIMIT; --metric names the metric"
         );
         return Err(fail(Status::Usage, why));
+    }
+    if let Some(path) = &args.html {
+        check_file("--html", path)?;
+    }
+    if let Some(path) = &args.badge {
+        check_file("--badge", path)?;
+        if let Some(html) = &args.html {
+            check_apart(("--html", html), ("--badge", path))?;
+        }
     }
     if args.notes {
         return show_notes(globals, args);

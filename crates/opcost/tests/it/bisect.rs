@@ -529,6 +529,11 @@ fn fixups_make_old_commits_build() {
         &["the bad end", "the fixup mend.patch (..HEAD) does not apply", "change its commits"],
     );
     refused("commits = '..v1'\npatch = 'none'", 2, &["fixup none (..v1): cannot read"]);
+    for line in [&["gate", "--base", "v1"][..], &["series", "v1.."]] {
+        let early = yard.opcost(line).spawn().unwrap().end().expect(2);
+        assert!(!early.stderr.contains("building"), "{}", early.stderr);
+        early.says(&["fixup none (..v1): cannot read"]);
+    }
     refused("commits = 'v7..'\nrun = ':'", 2, &["fixup : (v7..)", "git knows no revision 'v7'"]);
     refused("commits = '..v1'\nrun = 'exit 3'", 4, &["the fixup 'exit 3' ended with status 3"]);
     refused("commits = 'v1'\nrun = ':'", 2, &["fixup 1: 'v1' is no range of commits"]);

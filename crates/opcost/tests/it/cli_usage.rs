@@ -131,6 +131,9 @@ fn exports_are_checked_before_anything_runs() {
         assert!(!lab.exists("ran") && !lab.store().exists());
         let args = ["compare", "sh -c 'echo ran > ran'", "true", &flag, "."];
         lab.run(&args).expect(2).says(&[&flag, "it is a folder; name a file"]);
+        let other = if format == "text" { "--export-csv" } else { "--export-text" };
+        let args = ["compare", "sh -c 'echo ran > ran'", "true", &flag, "one", other, "one"];
+        lab.run(&args).expect(2).says(&[&flag, other, "both name 'one'"]);
         assert!(!lab.exists("ran") && !lab.store().exists());
     }
 }
@@ -187,6 +190,8 @@ fn bare_commands_are_compared_and_words_behind_dashes_are_one_command() {
 #[test]
 fn shell_syntax_without_a_shell_gets_a_hint() {
     check(&["compare", "cd /", "true"], 4, &["cd is built into shells", "add --shell"]);
+    let ended = Lab::new().run(&["measure", "cd /"]).expect(4);
+    assert!(!ended.stderr.contains("full path"), "{}", ended.stderr);
     check(&["compare", "cd /", "true", "--shell", "none"], 4, &["cd is built into shells"]);
     check(&["compare", "cd / && true", "true"], 4, &["cd", "&& as written", "--shell"]);
     let lab = Lab::new();
@@ -202,6 +207,10 @@ fn shell_syntax_without_a_shell_gets_a_hint() {
     assert!(!through.contains("no shell"), "{through}");
     let failing = ["measure", "-n", "2", "--warmup=0", "ls /none/*"];
     lab.run(&failing).expect(4).says(&["it gets * as written", "--shell"]);
+    // The command's own shell acts on its script.
+    let script = ["measure", "-n", "2", "--warmup=0", "sh -c \"ls /none $(echo)\""];
+    let failed = lab.run(&script).expect(4);
+    assert!(!failed.stderr.contains("shell"), "{}", failed.stderr);
 }
 
 #[test]

@@ -40,7 +40,9 @@ fn a_recording_that_failed_is_gone_on_with_after_the_failed_run() {
 fn a_hook_that_failed_is_tried_again() {
     let lab = Lab::new();
     let args = ["compare", "true", "sh -c :", "-n", "2", "--prepare", "test -e ready"];
-    lab.run(&args).expect(4).says(&["run 0 of recording", "--prepare 'test -e ready' failed"]);
+    let ended = lab.run(&args).expect(4);
+    assert_eq!(ended.stderr.matches("recording").count(), 1, "{}", ended.stderr);
+    ended.says(&["run 0 of recording", "--prepare 'test -e ready' failed"]);
     lab.write("ready", "");
     lab.run(&["resume"]).expect(0);
     assert_eq!(lab.column("last", "outcome"), ["finished"; 6]);
