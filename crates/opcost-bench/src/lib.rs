@@ -24,15 +24,13 @@ pub use line::{FunctionShare, Slope};
 pub use runner::Runner;
 
 use anyhow::Result;
-use frameworks::Subject;
+use frameworks::{Steadiness, Subject};
 use opcost_base::exit::{Status, fail, in_words, status_of};
 use opcost_record::nearest::did_you_mean;
 use runner::Trial;
 use std::ffi::OsString;
 use std::path::Path;
 
-/// How often a benchmark is counted again whose functions vary. A scheduler that interrupts a function only adds to it, so the least counts.
-const RECOUNTS: u32 = 3;
 /// The most instructions that a number of iterations may cost, so that a further one is worth its time.
 const INSTRUCTIONS_MAX: u64 = 3_000_000_000;
 /// The same for the largest number, which is a check only.
@@ -52,6 +50,12 @@ impl Benchmark {
     /// The name of its framework.
     pub fn framework(&self) -> &'static str {
         self.subject.framework.name
+    }
+
+    /// The program that was built for it; `None` if an interpreter runs it.
+    pub fn program(&self) -> Option<&Path> {
+        let Subject { framework, invocation, .. } = &self.subject;
+        (!framework.is_interpreted).then_some(&invocation.program)
     }
 
     /// The version of its framework, if its program has it.
@@ -175,18 +179,15 @@ fn counted(
     trials: &[Trial],
     notes: &mut Vec<String>,
 ) -> Result<Slope> {
-    let mut counts = counts_of(runner, subject, trials)?;
-    if subject.framework.only_steady {
-        let mut least = counts.clone();
-        let mut dropped = varying(&mut counts);
-        for _ in 0..RECOUNTS {
-            if dropped.is_empty() {
-                break;
-            }
-            line::keep_least(&mut least, &counts_of(runner, subject, trials)?);
-            counts.clone_from(&least);
-            dropped = varying(&mut counts);
-        }
+    let mut counts = counts_of(runner, trials)?;
+    let steadiness = subject.framework.steadiness;
+    let is_exact = |count: &line::Count| {
+        count.functions.keys().all(|name| steadiness(name) == Steadiness::Exact)
+    };
+    if !counts.iter().all(is_exact) {
+        let again = counts_of(runner, trials)?;
+        let mut dropped = line::keep_steady(&mut counts, &again, steadiness);
+        dropped.retain(|(_, each)| each.abs() >= 1.0);
         dropped.sort_by(|one, other| other.1.total_cmp(&one.1));
         let names =
             dropped.iter().take(3).map(|((name, _), each)| format!("{name} (about {each:.0})"));
@@ -206,15 +207,8 @@ fn counted(
         })
 }
 
-/// Drops the functions that vary, and returns those in which an iteration spends something.
-fn varying(counts: &mut [line::Count]) -> Vec<(line::Name, f64)> {
-    let mut dropped = line::keep_steady(counts);
-    dropped.retain(|(_, each)| *each >= 1.0);
-    dropped
-}
-
 /// Counts the trials, as many as are worth their time.
-fn counts_of(runner: &Runner<'_>, subject: &Subject, trials: &[Trial]) -> Result<Vec<line::Count>> {
+fn counts_of(runner: &Runner<'_>, trials: &[Trial]) -> Result<Vec<line::Count>> {
     let mut counts = Vec::new();
     for (number, trial) in trials.iter().enumerate() {
         let each = counts
@@ -225,7 +219,6 @@ fn counts_of(runner: &Runner<'_>, subject: &Subject, trials: &[Trial]) -> Result
             break;
         }
         let mut count = runner.count(trial)?;
-        count.functions.retain(|name, _| (subject.framework.counts)(name));
         count.instructions = count.functions.values().map(|(own, _)| own).sum();
         counts.push(count);
     }

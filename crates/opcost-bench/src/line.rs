@@ -1,5 +1,6 @@
 //! From the counts of several numbers of iterations to the cost of one.
 
+use crate::frameworks::Steadiness;
 use std::collections::BTreeMap;
 
 /// A function, by name and file.
@@ -77,28 +78,30 @@ pub(crate) fn slope(counts: &[Count]) -> Option<Slope> {
     })
 }
 
-/// Keeps for each function and number of iterations the lesser of two counts.
-pub(crate) fn keep_least(counts: &mut [Count], again: &[Count]) {
-    for (count, again) in counts.iter_mut().zip(again) {
-        for (name, (own, calls)) in &mut count.functions {
-            if let Some(other) = again.functions.get(name) {
-                (*own, *calls) = ((*own).min(other.0), (*calls).min(other.1));
-            }
-        }
-    }
-}
-
-/// Keeps the functions that grow by as much for each iteration, and returns the others with about what an iteration costs there.
-pub(crate) fn keep_steady(counts: &mut [Count]) -> Vec<(Name, f64)> {
+/// Drops the functions whose instructions differ in two counts, or from a line where they have to be on one, and returns them with what an
+/// iteration spends there.
+///
+/// `again`: the same numbers of iterations, counted once more.
+pub(crate) fn keep_steady(
+    counts: &mut [Count],
+    again: &[Count],
+    steadiness: fn(&Name) -> Steadiness,
+) -> Vec<(Name, f64)> {
     let names: std::collections::BTreeSet<Name> =
-        counts.iter().flat_map(|count| count.functions.keys().cloned()).collect();
-    let own = |count: &Count, name: &Name| count.functions.get(name).map_or(0, |(own, _)| *own);
+        counts.iter().chain(again).flat_map(|count| count.functions.keys().cloned()).collect();
+    let of = |count: &Count, name: &Name| count.functions.get(name).copied().unwrap_or_default();
     let mut dropped = Vec::new();
     for name in names {
         let points: Vec<(u64, u64)> =
-            counts.iter().map(|count| (count.iterations, own(count, &name))).collect();
-        let grows = points.first().map(|point| point.1) < points.last().map(|point| point.1);
-        if grows && points.windows(3).all(is_line) {
+            counts.iter().map(|count| (count.iterations, of(count, &name).0)).collect();
+        let is_same =
+            counts.iter().zip(again).all(|(one, other)| of(one, &name) == of(other, &name));
+        let is_steady = match steadiness(&name) {
+            Steadiness::Exact => true,
+            Steadiness::Repeated => is_same,
+            Steadiness::OnLine => is_same && points.windows(3).all(is_line),
+        };
+        if is_steady {
             continue;
         }
         if let [first, .., last] = &points[..] {
@@ -152,15 +155,21 @@ mod tests {
 
     #[test]
     fn functions_that_vary_are_dropped() {
-        let mut counts = [count(10, 1_070, 100), count(20, 1_141, 204), count(40, 1_280, 400)];
-        keep_least(&mut counts, &[10, 20, 40].map(|times| count(times, 10_000, times * 10)));
-        let dropped = keep_steady(&mut counts);
-        assert_eq!(
-            dropped.iter().map(|((name, _), _)| name.as_str()).collect::<Vec<_>>(),
-            ["rest"]
-        );
-        let slope = slope(&counts).unwrap();
-        assert_eq!((slope.instructions, slope.is_line), (10.0, Some(true)));
+        let off_line = [count(10, 1_070, 100), count(20, 1_141, 204), count(40, 1_280, 400)];
+        let names = |again: &[Count], steadiness: fn(&Name) -> Steadiness| {
+            let mut counts = off_line.clone();
+            let dropped = keep_steady(&mut counts, again, steadiness);
+            assert!(counts.iter().all(|count| {
+                count.instructions == count.functions.values().map(|(own, _)| own).sum::<u64>()
+            }));
+            dropped.into_iter().map(|((name, _), _)| name).collect::<Vec<_>>()
+        };
+        let mut other = off_line.clone();
+        other[2] = count(40, 1_281, 400);
+        assert_eq!(names(&off_line, |_| Steadiness::Repeated), [""; 0]);
+        assert_eq!(names(&off_line, |_| Steadiness::OnLine), ["rest", "work"]);
+        assert_eq!(names(&other, |_| Steadiness::Repeated), ["rest"]);
+        assert_eq!(names(&other, |_| Steadiness::Exact), [""; 0]);
     }
 
     #[test]

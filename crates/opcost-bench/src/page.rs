@@ -47,8 +47,10 @@ fn counted(number: usize) -> String {
     format!("{number} benchmark{}", if number == 1 { "" } else { "s" })
 }
 
-fn notes(document: &mut Document, one: &Measured) {
-    if let Ok(slope) = &one.cost {
+/// What a reader should know; benchmarks of which the same is to be said share a line.
+fn notes(document: &mut Document, all: &[Measured]) {
+    for one in all {
+        let Ok(slope) = &one.cost else { continue };
         let points: Vec<String> = slope
             .points
             .iter()
@@ -65,8 +67,17 @@ fn notes(document: &mut Document, one: &Measured) {
             ),
         }
     }
-    for note in &one.notes {
-        document.say(Mark::Note, format!("{}: {note}", one.name));
+    let mut said: Vec<&String> = Vec::new();
+    for one in all {
+        for note in &one.notes {
+            if said.contains(&note) {
+                continue;
+            }
+            said.push(note);
+            let others = all.iter().filter(|other| other.notes.contains(note)).count();
+            let who = if others > 1 { counted(others) } else { one.name.clone() };
+            document.say(Mark::Note, format!("{who}: {note}"));
+        }
     }
 }
 
@@ -128,9 +139,7 @@ pub fn document(title: &str, all: &[Measured], functions: Option<usize>) -> Docu
         ..Table::default()
     });
     document.gap();
-    for one in all {
-        notes(&mut document, one);
-    }
+    notes(&mut document, all);
     document
 }
 
@@ -193,9 +202,7 @@ pub fn comparison(
         ..Table::default()
     });
     document.gap();
-    for one in now {
-        notes(&mut document, one);
-    }
+    notes(&mut document, now);
     document
 }
 

@@ -56,13 +56,33 @@ pub(crate) struct Probe {
     pub(crate) readings: u64,
 }
 
+/// The part of a run that counts.
+#[derive(Clone, Debug)]
+pub(crate) enum Counted {
+    /// A window between readings of opcost's clock.
+    Clock(Orders),
+    /// What all threads do between functions.
+    Functions(Bounds),
+}
+
+/// The functions between whose beginnings instructions count.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Counts begin anew.
+    pub(crate) from: &'static str,
+    /// Counts end.
+    pub(crate) to: &'static str,
+    /// A stretch with this function does not count.
+    pub(crate) without: &'static str,
+}
+
 /// One counted run.
 #[derive(Clone, Debug)]
 pub(crate) struct Trial {
     /// The program.
     pub(crate) invocation: Invocation,
-    /// Its clock; `None` leaves it the computer's, and counts the whole program.
-    pub(crate) orders: Option<Orders>,
+    /// What counts.
+    pub(crate) window: Counted,
     /// How many iterations are counted.
     pub(crate) iterations: u64,
 }
@@ -106,6 +126,11 @@ impl<'a> Runner<'a> {
             process: Cell::new(0),
             threads: Cell::new(0),
         })
+    }
+
+    /// The emulator's text about its version.
+    pub fn emulator_version(&self) -> &str {
+        &self.tools.qemu_version
     }
 
     /// A folder for files, which goes when the counts are made.
@@ -176,20 +201,25 @@ impl<'a> Runner<'a> {
         fs::create_dir(&folder)
             .context("cannot make a folder for a count")
             .status(Status::Missing)?;
+        let (orders, bounds) = match &trial.window {
+            Counted::Clock(orders) => (Some(orders), None),
+            Counted::Functions(bounds) => (None, Some(bounds)),
+        };
         let settings = Settings {
             out_file: folder.join("%p").to_string_lossy().into_owned(),
             log: Log::File(folder.join("log.%p").to_string_lossy().into_owned()),
             quiet: true,
-            collect_atstart: trial.orders.is_none(),
+            collect_atstart: bounds.is_some(),
+            zero_before: bounds.iter().map(|bounds| bounds.from.to_string()).collect(),
+            dump_before: bounds.iter().map(|bounds| bounds.to.to_string()).collect(),
             dump_line: false,
             dump_instr: true,
             separate_recs: 1,
             ..Settings::default()
         };
-        let spawn =
-            self.emulated(&trial.invocation, trial.orders.as_ref(), Some(&settings.encode()));
+        let spawn = self.emulated(&trial.invocation, orders, Some(&settings.encode()));
         self.run(spawn)?;
-        self.read(&folder, trial.iterations)
+        self.read(&folder, trial.iterations, bounds)
     }
 
     /// The path of a file with code; of a file that is gone afterwards, the name.
@@ -228,16 +258,37 @@ impl<'a> Runner<'a> {
     }
 
     /// Adds up what the program's process wrote; its children's files are others'.
-    fn read(&self, folder: &Path, iterations: u64) -> Result<Count> {
+    fn read(&self, folder: &Path, iterations: u64, bounds: Option<&Bounds>) -> Result<Count> {
         let mut count = Count { iterations, ..Count::default() };
         let file = folder.join(self.process.get().to_string());
+        let Some(bounds) = bounds else {
+            self.add(&file, &mut count, None)?;
+            return Ok(count);
+        };
+        // Each stretch has a file of its own; the one without a number is what followed the last.
+        for number in 1.. {
+            let mut part = file.clone().into_os_string();
+            part.push(format!(".{number}"));
+            if !Path::new(&part).exists() {
+                break;
+            }
+            self.add(Path::new(&part), &mut count, Some(bounds.without))?;
+        }
+        Ok(count)
+    }
+
+    /// Adds the costs in a file; none of a file with a certain function.
+    fn add(&self, file: &Path, count: &mut Count, without: Option<&str>) -> Result<()> {
         let text =
-            fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+            fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
         let read = callgrind::read(&text, [], None, &Budget::default());
         let Ok((_, table, _)) = read else {
             // Nothing was counted, so there are no lines with costs.
-            return Ok(count);
+            return Ok(());
         };
+        if table.functions.iter().any(|row| Some(row.function.symbol.as_str()) == without) {
+            return Ok(());
+        }
         // opcost's own clock is no part of the benchmark.
         let clock = self.clock.to_string_lossy();
         let of_program = table.functions.into_iter().filter(|row| row.function.module != clock);
@@ -249,7 +300,7 @@ impl<'a> Runner<'a> {
             entry.0 += row.own;
             entry.1 += row.calls.unwrap_or(0);
         }
-        Ok(count)
+        Ok(())
     }
 
     fn variables(&self, orders: &Orders, out: &Path) -> [(OsString, OsString); 3] {

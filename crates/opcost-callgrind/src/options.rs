@@ -280,11 +280,8 @@ pub const OPTIONS: &[Row] = &[
             Ok(())
         }),
     ),
-    row(
-        &["--collect-jumps"],
-        "no",
-        What::Only(&["no"], "opcost counts instructions and calls, not jumps"),
-    ),
+    // Programs give it for all runs (gungraun does), so the messages say what lacks.
+    switch!("--collect-jumps", collect_jumps),
     row(
         &["--collect-bus"],
         "no",

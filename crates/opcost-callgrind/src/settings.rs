@@ -42,6 +42,8 @@ pub struct Settings {
     pub instr_atstart: bool,
     pub collect_atstart: bool,
     pub toggle_collect: Vec<String>,
+    /// Jumps are asked for. opcost counts instructions and calls only, and says so.
+    pub collect_jumps: bool,
     pub separate_threads: bool,
     pub separate_recs: u32,
     pub skip_plt: bool,
@@ -74,6 +76,7 @@ impl Default for Settings {
             instr_atstart: true,
             collect_atstart: true,
             toggle_collect: Vec::new(),
+            collect_jumps: false,
             separate_threads: false,
             separate_recs: 2,
             skip_plt: true,

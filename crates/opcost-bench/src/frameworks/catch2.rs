@@ -5,9 +5,9 @@
 //! times: for one run, the clock's warm-up, and one sample. Benchmarks of a test case run in turn, so those before the wanted one get
 //! such steps.
 
-use super::{Framework, Subject, all, contains, find, unknown_readings, value_after};
+use super::{Framework, Subject, contains, exact, find, unknown_readings, value_after};
 use crate::clock::{Orders, Window};
-use crate::runner::{Runner, Trial};
+use crate::runner::{Counted, Runner, Trial};
 use anyhow::Result;
 
 pub(super) const ROW: Framework = Framework {
@@ -21,8 +21,8 @@ pub(super) const ROW: Framework = Framework {
     },
     list,
     trials,
-    counts: all,
-    only_steady: false,
+    steadiness: exact,
+    is_interpreted: false,
 };
 
 const SHORT_NS: u64 = 100_000;
@@ -133,7 +133,11 @@ fn trials(runner: &Runner<'_>, subject: &Subject, name: &str, _: usize) -> Resul
             window: Some(Window::between(first, first + 1)),
             ..Orders::default()
         };
-        Trial { invocation: invocation.clone(), orders: Some(orders), iterations: 1 << doubled }
+        Trial {
+            invocation: invocation.clone(),
+            window: Counted::Clock(orders),
+            iterations: 1 << doubled,
+        }
     };
     Ok([0, 3, 4, 5].map(trial).to_vec())
 }

@@ -3,9 +3,11 @@
 //! The routine is first run once, which by the clock takes 6 s; a profile of 6·(n + 1) s then has n further iterations in one call. The
 //! clock is read when a call begins and ends, and before and after each batch of iterations (src/bencher.rs).
 
-use super::{Framework, Subject, all, contains, crate_version, list_of_libtest, unknown_readings};
+use super::{
+    Framework, Subject, contains, crate_version, exact, list_of_libtest, unknown_readings,
+};
 use crate::clock::{Orders, Window};
-use crate::runner::{Runner, Trial};
+use crate::runner::{Counted, Runner, Trial};
 use anyhow::Result;
 
 pub(super) const ROW: Framework = Framework {
@@ -18,8 +20,8 @@ pub(super) const ROW: Framework = Framework {
     },
     list: list_of_libtest,
     trials,
-    counts: all,
-    only_steady: false,
+    steadiness: exact,
+    is_interpreted: false,
 };
 
 /// The clock's step. A call that reads it three times after its beginning takes longer than the second of criterion's warm-up.
@@ -49,7 +51,7 @@ fn trials(runner: &Runner<'_>, subject: &Subject, name: &str, _: usize) -> Resul
         // The call's own beginning is reading once + 1, its own end the last one.
         let window = Window { first: once + 2, last: readings(seconds)?, period: 2, on: 0, off: 1 };
         let orders = Orders { window: Some(window), ..orders.clone() };
-        Ok(Trial { invocation: with(seconds), orders: Some(orders), iterations })
+        Ok(Trial { invocation: with(seconds), window: Counted::Clock(orders), iterations })
     };
     // Batches of one iteration have code of their own, and fewer than ten iterations make fewer batches.
     [1, 20, 40, 80].map(trial).into_iter().collect()

@@ -1,9 +1,9 @@
 //! divan: `--sample-count 1 --sample-size N` times one sample of N iterations, with two readings of the clock, the last ones of the
 //! program (src/bench/mod.rs).
 
-use super::{Framework, Subject, all, contains, crate_version, unknown_readings};
+use super::{Framework, Subject, contains, crate_version, exact, unknown_readings};
 use crate::clock::{Orders, Window};
-use crate::runner::{Runner, Trial};
+use crate::runner::{Counted, Runner, Trial};
 use anyhow::Result;
 
 pub(super) const ROW: Framework = Framework {
@@ -16,8 +16,8 @@ pub(super) const ROW: Framework = Framework {
     },
     list,
     trials,
-    counts: all,
-    only_steady: false,
+    steadiness: exact,
+    is_interpreted: false,
 };
 
 fn list(runner: &Runner<'_>, subject: &Subject) -> Result<Vec<String>> {
@@ -79,7 +79,7 @@ fn trials(runner: &Runner<'_>, subject: &Subject, name: &str, _: usize) -> Resul
     let window = Window::between(one.readings - 1, one.readings);
     let trial = |iterations: u64| {
         let orders = Orders { window: Some(window), ..orders.clone() };
-        Trial { invocation: with(1, iterations), orders: Some(orders), iterations }
+        Trial { invocation: with(1, iterations), window: Counted::Clock(orders), iterations }
     };
     Ok([1, 10, 20, 40].map(trial).to_vec())
 }

@@ -1,40 +1,103 @@
 //! Go's `testing.B`: `-test.benchtime=Nx` runs N iterations.
 //!
-//! The collector, the scheduler and the allocator run when they like, so their instructions differ in each run. The program's other
-//! functions do not, and these are counted. The scheduler may interrupt one, which then begins anew (morestack), so the least of several counts
-//! counts. Some of them also print the result, whose digits differ: they are left out, and named.
+//! **A copy of the program is counted whose runtime keeps still.** Its `sysmon`, which interrupts goroutines by time, only waits, and
+//! `runtime.GC`, which `testing` calls before each run, returns at once. With one processor of Go's, without its collector, goroutines then
+//! run in the same order each time. opcost counts from the beginning of `ReadMemStats`, which `StartTimer` and `ResetTimer` call, to that
+//! of `StopTimer`, all threads together.
+//!
+//! Pages come to the heap as threads began, which differs. Functions that two counts show different are left out, and named; so are those
+//! of the page heap, and locks where they do not cost the same for each iteration.
 
-use super::{Framework, Subject, contains};
+use super::{Framework, Steadiness, Subject, contains};
 use crate::line::Name;
-use crate::runner::{Runner, Trial};
-use anyhow::Result;
+use crate::runner::{Bounds, Counted, Runner, Trial};
+use anyhow::{Context, Result};
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
+use opcost_base::exit::{Status, WithStatus, fail};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 
 pub(super) const ROW: Framework = Framework {
     name: "Go",
-    driven: "`-test.benchtime=Nx`; without Go's runtime, whose work differs in each run",
+    driven: "`-test.benchtime=Nx`; a copy of the program without preemption by time and garbage collection, between StartTimer and StopTimer",
     tried: &["1.26.8"],
     recognise: |bytes| contains(bytes, "test.benchtime").then(|| version(bytes)),
     list,
     trials,
-    counts,
-    only_steady: true,
+    steadiness,
+    is_interpreted: false,
 };
 
-/// Packages whose functions run for Go itself; names of assembly code have no package.
-const RUNTIME: [&str; 8] = [
-    "runtime.",
-    "runtime/",
-    "internal/runtime/",
-    "internal/abi.",
-    "internal/poll.",
-    "testing.",
-    "sync.",
-    "syscall.",
+/// Functions of the page heap, and locks, which it takes.
+const PAGES: [&str; 15] = [
+    "runtime.(*mheap)",
+    "runtime.(*pageAlloc)",
+    "runtime.(*pallocBits)",
+    "runtime.(*pallocData)",
+    "runtime.(*pageBits)",
+    "runtime.(*pageCache)",
+    "runtime.(*scavenge",
+    "runtime.(*scavChunk",
+    "runtime.(*sysMemStat)",
+    "runtime.(*spanInlineMarkBits)",
+    "runtime.mergeSummaries",
+    "runtime.sys",
+    "runtime.lock",
+    "runtime.unlock",
+    "runtime.futex",
 ];
 
-fn counts(name: &Name) -> bool {
-    let symbol = &name.0;
-    symbol.contains('.') && !RUNTIME.iter().any(|package| symbol.starts_with(package))
+fn steadiness(name: &Name) -> Steadiness {
+    match PAGES.iter().any(|page| name.0.starts_with(page)) {
+        true => Steadiness::OnLine,
+        false => Steadiness::Repeated,
+    }
+}
+
+/// What the runtime's functions do in the counted copy: `sysmon` calls pause(2) for ever, and the collector returns.
+const STILL: [(&str, &[u8]); 2] =
+    [("runtime.sysmon", &[0xb8, 34, 0, 0, 0, 0x0f, 0x05, 0xeb, 0xf7]), ("runtime.GC", &[0xc3])];
+
+/// The part of the program's work that follows a result.
+const RESULT: &str = "testing.BenchmarkResult.String";
+
+/// The program's copy, in opcost's folder.
+fn still(runner: &Runner<'_>, program: &Path) -> Result<PathBuf> {
+    let below = program.strip_prefix("/").unwrap_or(program);
+    let copy = runner.folder().join("still").join(below);
+    if copy.exists() {
+        return Ok(copy);
+    }
+    let mut bytes = std::fs::read(program)
+        .with_context(|| format!("cannot read {}", program.display()))
+        .status(Status::Usage)?;
+    for (function, code) in STILL {
+        let place = place(&bytes, function)
+            .and_then(|place| bytes.get_mut(place..place + code.len()))
+            .ok_or_else(|| {
+                fail(
+                    Status::WorkFailed,
+                    format!("its program has no symbol {function}; build it without -ldflags=-s"),
+                )
+            })?;
+        place.copy_from_slice(code);
+    }
+    std::fs::create_dir_all(copy.parent().unwrap_or(&copy))
+        .and_then(|()| std::fs::write(&copy, bytes))
+        .and_then(|()| std::fs::set_permissions(&copy, Permissions::from_mode(0o700)))
+        .with_context(|| format!("cannot write {}", copy.display()))
+        .status(Status::Missing)?;
+    Ok(copy)
+}
+
+/// The place of a function's code in the program's file.
+fn place(bytes: &[u8], function: &str) -> Option<usize> {
+    let file = object::File::parse(bytes).ok()?;
+    let symbol = file.symbols().find(|symbol| symbol.name() == Ok(function))?;
+    let section = file.section_by_index(symbol.section_index()?).ok()?;
+    let below = symbol.address().checked_sub(section.address())?;
+    usize::try_from(section.file_range()?.0 + below).ok()
 }
 
 fn version(bytes: &[u8]) -> Option<String> {
@@ -59,21 +122,25 @@ fn list(runner: &Runner<'_>, subject: &Subject) -> Result<Vec<String>> {
     Ok(lines.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())
 }
 
-fn trials(_: &Runner<'_>, subject: &Subject, name: &str, _: usize) -> Result<Vec<Trial>> {
+fn trials(runner: &Runner<'_>, subject: &Subject, name: &str, _: usize) -> Result<Vec<Trial>> {
     // Go matches each part between slashes by itself.
     let parts: Vec<String> =
         name.split('/').map(|part| format!("^{}$", super::literal(part))).collect();
     let pattern = format!("-test.bench={}", parts.join("/"));
+    let program = still(runner, &subject.invocation.program)?;
     let trial = |iterations: u64| {
         let count = format!("-test.benchtime={iterations}x");
         let mut invocation =
             subject.invocation.with(["-test.run=^$", &pattern, &count, "-test.cpu=1"]);
+        invocation.program.clone_from(&program);
         invocation.variables.extend([
             ("GOMAXPROCS".into(), "1".into()),
             ("GOGC".into(), "off".into()),
             ("GODEBUG".into(), "asyncpreemptoff=1".into()),
         ]);
-        Trial { invocation, orders: None, iterations }
+        let bounds =
+            Bounds { from: "runtime.ReadMemStats", to: "testing.(*B).StopTimer", without: RESULT };
+        Trial { invocation, window: Counted::Functions(bounds), iterations }
     };
     Ok([1, 10, 20, 40].map(trial).to_vec())
 }

@@ -3,9 +3,9 @@
 //! A timer reads two clocks when it starts, and two when it stops: `Timer` (src/thread_timer.h). A clock that makes one great step
 //! within a run makes that run the last one, and the report says how many iterations it had.
 
-use super::{Framework, Subject, all, contains, literal, unknown_readings, value_after};
+use super::{Framework, Subject, contains, exact, literal, unknown_readings, value_after};
 use crate::clock::{LONG_NS, Orders, Window};
-use crate::runner::{Runner, Trial};
+use crate::runner::{Counted, Runner, Trial};
 use anyhow::Result;
 use opcost_base::exit::{Status, fail};
 
@@ -19,8 +19,8 @@ pub(super) const ROW: Framework = Framework {
     },
     list,
     trials,
-    counts: all,
-    only_steady: false,
+    steadiness: exact,
+    is_interpreted: false,
 };
 
 /// A step that is too short for any run.
@@ -83,7 +83,11 @@ fn trials(runner: &Runner<'_>, subject: &Subject, name: &str, _: usize) -> Resul
         let window = Window { first: before + 1, last: end, period: 4, on: 1, off: 2 };
         let orders =
             Orders { steps: vec![(1, SHORT_NS)], window: Some(window), ..Orders::default() };
-        trials.push(Trial { invocation: invocation.clone(), orders: Some(orders), iterations });
+        trials.push(Trial {
+            invocation: invocation.clone(),
+            window: Counted::Clock(orders),
+            iterations,
+        });
         before = end;
     }
     Ok(trials)

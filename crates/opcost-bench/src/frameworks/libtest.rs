@@ -4,9 +4,9 @@
 //! for n of 1, 2, 4, 8. Each sample reads the clock twice, each pair once before and once behind. The second loop of each pair counts: the
 //! first one is another copy of the code.
 
-use super::{Framework, Subject, all, contains, list_of_libtest, unknown_readings};
+use super::{Framework, Subject, contains, exact, list_of_libtest, unknown_readings};
 use crate::clock::{LONG_NS, Orders, Window};
-use crate::runner::{Runner, Trial};
+use crate::runner::{Counted, Runner, Trial};
 use anyhow::Result;
 
 pub(super) const ROW: Framework = Framework {
@@ -20,8 +20,8 @@ pub(super) const ROW: Framework = Framework {
     },
     list: list_of_libtest,
     trials,
-    counts: all,
-    only_steady: false,
+    steadiness: exact,
+    is_interpreted: false,
 };
 
 /// The readings of a benchmark that one pair of loops satisfies: the suite's beginning and end, the first iteration's, the loops', and
@@ -51,7 +51,7 @@ fn trials(runner: &Runner<'_>, subject: &Subject, name: &str, _: usize) -> Resul
         let (iterations, first) = (5 << pair, 203 + PAIR * pair);
         let orders =
             Orders { window: Some(Window::between(first, first + 1)), ..Orders::step(2_000_000) };
-        Trial { invocation: invocation.clone(), orders: Some(orders), iterations }
+        Trial { invocation: invocation.clone(), window: Counted::Clock(orders), iterations }
     };
     Ok([0, 1, 2, 3].map(trial).to_vec())
 }

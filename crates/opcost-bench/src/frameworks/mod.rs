@@ -43,10 +43,10 @@ pub struct Framework {
     pub(crate) list: fn(&Runner<'_>, &Subject) -> Result<Vec<String>>,
     /// How a benchmark is run, the fewest iterations first. `place`: the benchmark's place in the list, from 0.
     pub(crate) trials: fn(&Runner<'_>, &Subject, name: &str, place: usize) -> Result<Vec<Trial>>,
-    /// Whether a function's instructions belong to the benchmark.
-    pub(crate) counts: fn(&Name) -> bool,
-    /// Whether only functions count that cost as much for each iteration, since others also run for the framework.
-    pub(crate) only_steady: bool,
+    /// Which of a function's instructions count.
+    pub(crate) steadiness: fn(&Name) -> Steadiness,
+    /// Whether an interpreter runs its benchmarks.
+    pub(crate) is_interpreted: bool,
 }
 
 impl std::fmt::Debug for Framework {
@@ -67,9 +67,19 @@ pub const FRAMEWORKS: &[&Framework] = &[
     &go::ROW,
 ];
 
-/// All functions count.
-fn all(_: &Name) -> bool {
-    true
+/// Whether a function's instructions count.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Steadiness {
+    /// They do; the same ones are executed in each run.
+    Exact,
+    /// If a second run shows the same number.
+    Repeated,
+    /// If each iteration executes as many, too.
+    OnLine,
+}
+
+fn exact(_: &Name) -> Steadiness {
+    Steadiness::Exact
 }
 
 /// The error of a benchmark that reads the clock in a way that its framework does not.

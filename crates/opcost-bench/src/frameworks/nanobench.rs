@@ -4,9 +4,9 @@
 //! With steps of ten seconds a benchmark is content with 11 epochs of one iteration. Benchmarks run in turn, so those before the wanted
 //! one get such steps.
 
-use super::{Framework, Subject, all, contains, unknown_readings};
+use super::{Framework, Subject, contains, exact, unknown_readings};
 use crate::clock::{LONG_NS, Orders, Window};
-use crate::runner::{Runner, Trial};
+use crate::runner::{Counted, Runner, Trial};
 use anyhow::Result;
 
 pub(super) const ROW: Framework = Framework {
@@ -16,8 +16,8 @@ pub(super) const ROW: Framework = Framework {
     recognise: |bytes| contains(bytes, "NANOBENCH_ENDLESS").then_some(None),
     list,
     trials,
-    counts: all,
-    only_steady: false,
+    steadiness: exact,
+    is_interpreted: false,
 };
 
 /// The readings of a benchmark with 11 epochs.
@@ -53,7 +53,7 @@ fn trials(runner: &Runner<'_>, subject: &Subject, _: &str, place: usize) -> Resu
             Orders { steps, window: Some(Window::between(first, first + 1)), ..Orders::default() };
         Trial {
             invocation: subject.invocation.clone(),
-            orders: Some(orders),
+            window: Counted::Clock(orders),
             iterations: 10u64.pow(power),
         }
     };

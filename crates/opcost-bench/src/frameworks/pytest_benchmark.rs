@@ -1,32 +1,38 @@
 //! pytest-benchmark: it runs the function more and more often until that takes long enough (`_calibrate_timer`), with a timer that can be
 //! named. A run that takes half of that is followed by one with twice the iterations.
 //!
-//! The timer is opcost's own, so only the framework's readings are numbered. The first measure the timer's precision: one, and three for each of five points.
+//! opcost's plugin gives every benchmark opcost's own timer, so only the framework's readings are numbered, and says how precise the timer
+//! is, which the framework's versions measure with different numbers of readings. `pedantic` with a set-up runs single iterations: rounds
+//! take their place.
 
-use super::{Framework, Subject, all, unknown_readings, value_after};
+use super::{Framework, Subject, exact, unknown_readings, value_after};
 use crate::clock::{LONG_NS, Orders, Window};
-use crate::runner::{Invocation, Runner, Trial};
+use crate::runner::{Counted, Invocation, Runner, Trial};
 use anyhow::{Context, Result};
 use opcost_base::exit::{Status, WithStatus};
 
 pub(super) const ROW: Framework = Framework {
     name: "pytest-benchmark",
     driven: "`--benchmark-timer`; runs of 16, 32, 64 and 128 iterations without the garbage collector",
-    tried: &["3.2.2"],
+    tried: &["3.2.2", "4.0.0", "5.3.1"],
     // Python's programs are known by their command.
     recognise: |_| None,
     list,
     trials,
-    counts: all,
-    only_steady: false,
+    steadiness: exact,
+    is_interpreted: true,
 };
 
-/// The readings that measure the timer's precision (`compute_timer_precision`).
-const PRECISION: u64 = 1 + 5 * 3;
+/// The rounds of a benchmark that has a set-up of its own.
+const ROUNDS: u64 = 128;
 
-/// A module for both: pytest's plugin that names the tests with a benchmark and keeps the wanted one, and the timer.
+/// The timer, and pytest's plugin that names the tests with a benchmark, keeps the wanted one, and takes the options that a test sets itself.
 const MODULE: &str = r#"import ctypes
 import os
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
 
 def timer():
     return reading()
@@ -38,11 +44,40 @@ try:
 except AttributeError:
     pass
 
+# Versions measure the precision with different numbers of readings.
+BenchmarkFixture._precisions[timer] = 1e-9
+_pedantic = BenchmarkFixture.pedantic
+
+
+def pedantic(self, target, args=(), kwargs=None, **options):
+    if options.get("setup") or options.get("teardown"):
+        options.update(rounds=ROUNDS, warmup_rounds=0, iterations=1)
+        return _pedantic(self, target, args=args, kwargs=kwargs, **options)
+    return self(target, *args, **(kwargs or {}))
+
+
+BenchmarkFixture.pedantic = pedantic
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_benchmark_generate_machine_info(config):
+    # The framework asks the computer for seconds.
+    return {"node": ""}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_benchmark_generate_commit_info(config):
+    return {"id": ""}
+
 
 def pytest_collection_modifyitems(items):
     wanted = os.environ.get("OPCOST_BENCH_TEST")
     if wanted:
         items[:] = [item for item in items if item.nodeid == wanted]
+    for item in items:
+        for mark in item.iter_markers("benchmark"):
+            for name in [name for name in mark.kwargs if name != "group"]:
+                del mark.kwargs[name]
 
 
 def pytest_collection_finish(session):
@@ -56,7 +91,7 @@ fn with_module(runner: &Runner<'_>, subject: &Subject) -> Result<Invocation> {
     let folder = runner.folder().join("python");
     let file = folder.join("opcost_bench.py");
     std::fs::create_dir_all(&folder)
-        .and_then(|()| std::fs::write(&file, MODULE))
+        .and_then(|()| std::fs::write(&file, MODULE.replace("ROUNDS", &ROUNDS.to_string())))
         .with_context(|| format!("cannot write {}", file.display()))
         .status(Status::Missing)?;
     let mut invocation = subject.invocation.with(["-p", "no:cacheprovider"]);
@@ -100,31 +135,40 @@ fn trials(runner: &Runner<'_>, subject: &Subject, name: &str, _: usize) -> Resul
         &format!("--benchmark-json={}", report.display()),
     ]);
     // Half of the least time, or a bit more, so that rounding does not matter.
-    let steps = vec![(1, 1_000_000), (PRECISION + 1, 500_010_000)];
-    let iterations = |reading: u64| -> Result<Option<u64>> {
+    let steps = vec![(1, 500_010_000)];
+    let number = |text: &str, key: &str| {
+        value_after(text, key).and_then(|number| number.parse::<u64>().ok())
+    };
+    let probe = |reading: u64| -> Result<(Option<u64>, Option<u64>)> {
         let _ = std::fs::remove_file(&report);
         let long = std::iter::once((reading, LONG_NS));
-        let steps = steps.iter().copied().chain(long).collect();
+        let steps = steps.iter().copied().filter(|(from, _)| *from < reading).chain(long).collect();
         let orders = Orders { steps, window: None, named: true };
         runner.probe(&invocation, &orders)?;
         let text = std::fs::read_to_string(&report).unwrap_or_default();
-        Ok(value_after(&text, "\"iterations\"").and_then(|number| number.parse().ok()))
+        Ok((number(&text, "\"iterations\""), number(&text, "\"rounds\"")))
+    };
+    let trial = |iterations: u64, window: Window| {
+        let orders = Orders { window: Some(window), named: true, steps: steps.clone() };
+        Trial { invocation: invocation.clone(), window: Counted::Clock(orders), iterations }
     };
     // Runs end at the first great step: the first one if its end is that step, else the second.
-    if (iterations(PRECISION + 2)?, iterations(PRECISION + 3)?) != (Some(1), Some(2)) {
-        return Err(unknown_readings(
-            "its first run does not begin where it should, or it chooses its iterations itself (pedantic)",
-        ));
+    match (probe(2)?, probe(3)?) {
+        ((Some(1), Some(1)), (Some(2), Some(1))) => {}
+        // Each round reads the timer twice, around one iteration.
+        ((Some(1), Some(ROUNDS)), _) => {
+            let rounds =
+                |rounds: u64| Window { first: 1, last: 2 * rounds, period: 2, on: 0, off: 1 };
+            return Ok([16, 32, 64, ROUNDS].map(|number| trial(number, rounds(number))).to_vec());
+        }
+        _ => {
+            return Err(unknown_readings("its first run does not begin where it should"));
+        }
     }
     // Python has the numbers below 257 ready, and makes others anew for its loop.
-    let trial = |power: u32| {
-        let first = PRECISION + 1 + 2 * u64::from(power);
-        let orders = Orders {
-            window: Some(Window::between(first, first + 1)),
-            named: true,
-            steps: steps.clone(),
-        };
-        Trial { invocation: invocation.clone(), orders: Some(orders), iterations: 1 << power }
+    let doubled = |power: u32| {
+        let first = 1 + 2 * u64::from(power);
+        trial(1 << power, Window::between(first, first + 1))
     };
-    Ok([4, 5, 6, 7].map(trial).to_vec())
+    Ok([4, 5, 6, 7].map(doubled).to_vec())
 }

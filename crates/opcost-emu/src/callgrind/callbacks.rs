@@ -130,6 +130,9 @@ pub(crate) unsafe fn install(
     if matches!(settings.log, Log::File(_)) {
         lines.push(&parent);
     }
+    if settings.collect_jumps {
+        lines.push("--collect-jumps=yes: opcost counts no jumps; the file has instructions and calls");
+    }
     lines.push("");
     messages.say(false, &lines);
     let mut slots = Vec::new();
@@ -428,14 +431,16 @@ unsafe extern "C" fn on_block(vcpu: c_uint, data: *mut c_void) {
             }
         }
         thread.count(block);
-        if state.settings.cache_sim && thread.collects {
+        if state.settings.cache_sim {
+            // Caches fill as in Valgrind also while nothing is collected.
+            let collects = thread.collects;
             let mut caches = lock(&state.caches);
             for (index, ends) in block.addresses.windows(2).enumerate() {
                 let misses = caches.fetch(ends[0], ends[1] - ends[0]);
-                if misses.first {
+                if misses.first && collects {
                     thread.spend(index, 3);
                 }
-                if misses.last {
+                if misses.last && collects {
                     thread.spend(index, 6);
                 }
             }
@@ -452,13 +457,16 @@ unsafe extern "C" fn on_access(vcpu: c_uint, access: u32, address: u64, data: *m
     unsafe {
         let _guard = state.guard(slot);
         let thread = &mut *slot.thread.get();
-        if !state.is_counting() || !thread.collects {
+        if !state.is_counting() {
             return;
         }
         let functions = &state.api.functions;
         let store = usize::from((functions.memory_is_store)(access));
         let bytes = 1u64 << (functions.memory_size_shift)(access);
         let misses = lock(&state.caches).access(address, bytes);
+        if !thread.collects {
+            return;
+        }
         let index = data.addr();
         thread.spend(index, 1 + store);
         if misses.first {

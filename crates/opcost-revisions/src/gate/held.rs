@@ -544,7 +544,7 @@ fn noted(case: &Case, words: Option<String>) -> Option<String> {
 }
 
 /// The metrics that a baseline has of a case, without functions.
-fn metrics_of<'a>(held: &'a Baseline, case: &str) -> Vec<&'a str> {
+pub(super) fn metrics_of<'a>(held: &'a Baseline, case: &str) -> Vec<&'a str> {
     let figures = held.figures.keys().filter(|(of, _)| of == case);
     figures
         .map(|(_, figure)| figure.as_str())
@@ -554,11 +554,16 @@ fn metrics_of<'a>(held: &'a Baseline, case: &str) -> Vec<&'a str> {
 
 /// Whether functions can explain a figure's change: the figure changed, and it counts instructions.
 fn is_explained_by_functions(figure: &FigureReport) -> bool {
-    let changed = matches!(
+    is_changed(figure)
+        && (figure.metric.starts_with("instructions") || figure.metric.starts_with("function:"))
+}
+
+/// Whether a figure differs from its standard.
+pub(super) fn is_changed(figure: &FigureReport) -> bool {
+    matches!(
         figure.outcome,
         Outcome::Exceeded | Outcome::Improved | Outcome::Accepted(_) | Outcome::WithinLimit
-    );
-    changed && (figure.metric.starts_with("instructions") || figure.metric.starts_with("function:"))
+    )
 }
 
 /// Reports which functions a change comes from, by the first block, where both sides have the same inputs.

@@ -248,8 +248,18 @@ fn bench(folder: &Path, options: &[&str], command: &[String]) -> Output {
         .unwrap()
 }
 
+/// The printed document, which docs/bench.schema.json describes.
 fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+    let document = serde_json::from_slice(&output.stdout);
+    let document = document.unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    let schema = include_str!("../../../../docs/bench.schema.json");
+    let validator = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+    let faults: Vec<String> = validator
+        .iter_errors(&document)
+        .map(|error| format!("{}: {error:.300}", error.instance_path()))
+        .collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    document
 }
 
 fn check(framework: &str) {
@@ -348,19 +358,33 @@ fn a_gate_refuses_one_percent_more_and_names_benchmark_and_function() {
     yard.write("suite.rs", &source);
     yard.write(".gitignore", "/suite\n");
     yard.commit("Two");
+    let gate = |options: &[&str]| {
+        yard.opcost(&[&["gate", "--quiet"], options].concat()).spawn().unwrap().end()
+    };
+    let ended = gate(&["--baseline", "figures", "--update"]);
+    assert_eq!(ended.status, Some(0), "{}{}", ended.stdout, ended.stderr);
+    yard.commit("Figures");
     yard.write("suite.rs", &source.replace("busy(100)", "busy(101)"));
     yard.commit("Three");
-    let ended = yard.opcost(&["gate", "--quiet", "--base", "HEAD~1"]).spawn().unwrap().end();
-    assert_eq!(ended.status, Some(1), "{}{}", ended.stdout, ended.stderr);
-    for text in ["bench_busy", "busy +2"] {
-        assert!(ended.stdout.contains(text), "{text} is not in {}", ended.stdout);
+    for standard in [["--base", "HEAD~1"], ["--baseline", "figures"]] {
+        let ended = gate(&standard);
+        assert_eq!(ended.status, Some(1), "{}{}", ended.stdout, ended.stderr);
+        for text in ["bench_busy", "busy +2"] {
+            assert!(ended.stdout.contains(text), "{text} is not in {}", ended.stdout);
+        }
+        let ended = gate(&[&standard[..], &["--tip", "HEAD~1"]].concat());
+        assert_eq!(ended.status, Some(0), "{}{}", ended.stdout, ended.stderr);
     }
-    let ended = yard
-        .opcost(&["gate", "--quiet", "--base", "HEAD~1", "--tip", "HEAD~1"])
-        .spawn()
-        .unwrap()
-        .end();
-    assert_eq!(ended.status, Some(0), "{}{}", ended.stdout, ended.stderr);
+    // A benchmark that is gone does not pass, and neither do figures of another framework.
+    let figures = fs::read_to_string(yard.lab.path("repository/figures")).unwrap();
+    yard.write("figures", &figures.replace("bench_busy", "bench_gone"));
+    let ended = gate(&["--baseline", "figures", "--tip", "HEAD~1"]);
+    assert_eq!(ended.status, Some(3), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("no such benchmark now"), "{}", ended.stdout);
+    yard.write("figures", &figures.replace("framework=libtest", "framework=other"));
+    let ended = gate(&["--baseline", "figures", "--tip", "HEAD~1"]);
+    assert_eq!(ended.status, Some(3), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("framework is libtest"), "{}", ended.stdout);
     // Commands that know no benchmarks say so.
     let ended = yard.opcost(&["series", "--quiet", "HEAD~1..HEAD"]).spawn().unwrap().end();
     assert!(ended.stderr.contains("which only opcost gate counts"), "{}", ended.stderr);
