@@ -9,6 +9,7 @@
 //! gate/REPOSITORY/trees/KEY/tree      a worktree, built
 //! gate/REPOSITORY/trees/KEY/built     there once the build has ended well
 //! gate/REPOSITORY/trees/KEY.log       what the build printed
+//! gate/REPOSITORY/counted/DIGEST      the recording of a count's inputs, and the tree that was counted
 //! gate/REPOSITORY/locks/KEY           locked while somebody builds (alone) or runs (shared)
 //! ```
 //!
@@ -184,6 +185,11 @@ impl<'a> Trees<'a> {
     /// The store for recordings unless the user names another: beside the builds.
     pub(crate) fn store(&self) -> PathBuf {
         self.home.join("recordings.sqlite")
+    }
+
+    /// The folder with a file for the inputs of each count, which is called after their digest and names the recording.
+    pub(crate) fn counted(&self) -> PathBuf {
+        self.home.join("counted")
     }
 
     fn own_repository(&self) -> PathBuf {

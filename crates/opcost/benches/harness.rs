@@ -2,7 +2,7 @@
 //! sizes of large programs, and for sampling.
 //!
 //! `cargo bench --bench harness` measures; run by `cargo test`, or with `--tiny`, the same code goes
-//! through sizes that take a moment; with `--sampling` the last part alone is done. Nothing is asserted
+//! through sizes that take a moment; with `--sampling` or `--workers` that part alone is done. Nothing is asserted
 //! about times.
 
 use object::write::{Object, StandardSection, Symbol, SymbolSection};
@@ -18,9 +18,10 @@ use opcost_stats::Random;
 use opcost_stats::summary::median;
 use opcost_store::store::Store;
 use opcost_sys::affinity::allowed_cpus;
+use opcost_sys::clock::monotonic_ns;
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::perf::SamplingTarget;
-use opcost_sys::spawn::{Exit, Spawn, Status, find_program};
+use opcost_sys::spawn::{Exit, Held, Running, Spawn, Status, find_program};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
@@ -37,6 +38,8 @@ struct Sizes {
     program_bytes: usize,
     /// Runs with and without sampling, and what each of them counts to.
     sampled: (usize, u64),
+    /// Processes that record at the same time, one number after the other, and the runs of each process; even.
+    workers: (&'static [usize], usize),
 }
 
 fn main() {
@@ -49,19 +52,71 @@ fn main() {
             recorded: 100_000,
             program_bytes: 50_000_000,
             sampled: (60, 400_000),
+            workers: (&[1, 4, 16, 64], 40),
         }
     } else {
-        Sizes { rounds: 2, runs: 4, recorded: 400, program_bytes: 100_000, sampled: (2, 1000) }
+        Sizes {
+            rounds: 2,
+            runs: 4,
+            recorded: 400,
+            program_bytes: 100_000,
+            sampled: (2, 1000),
+            workers: (&[1, 4], 4),
+        }
     };
     if has("--sampling") {
         return sampling_cost(&sizes);
     }
     let dir = tempfile::tempdir().expect("a folder for stores");
+    if has("--workers") {
+        return workers(&sizes, dir.path());
+    }
     cost_per_run(&sizes, dir.path());
     show_large(&sizes, dir.path(), sizes.recorded, 15);
     show_large(&sizes, dir.path(), sizes.recorded / 10, 40);
     size_large(&sizes, dir.path());
     sampling_cost(&sizes);
+    workers(&sizes, dir.path());
+}
+
+/// Runs a second that many processes record together: in one store, and each in a store of its own.
+fn workers(sizes: &Sizes, dir: &Path) {
+    let (counts, runs) = sizes.workers;
+    println!("processes that record at the same time, {runs} runs of `true` each");
+    for &count in counts {
+        let mut rates = Vec::new();
+        for is_shared in [true, false] {
+            let folder = dir.join(format!("workers-{count}-{is_shared}"));
+            std::fs::create_dir(&folder).expect("a folder for stores");
+            let stores: Vec<String> = (0..count)
+                .map(|worker| if is_shared { 0 } else { worker })
+                .map(|number| folder.join(format!("{number}.sqlite")).display().to_string())
+                .collect();
+            let begun_ns = monotonic_ns();
+            let running: Vec<Running> = stores.iter().map(|store| recorder(runs, store)).collect();
+            let ended = running.into_iter().map(|mut running| {
+                let exit = running.wait(None, &Interrupt::none()).expect("an end");
+                exit.status == Status::Code(0)
+            });
+            let failed = ended.filter(|is_well| !is_well).count();
+            let seconds = (monotonic_ns() - begun_ns) as f64 / 1e9;
+            rates.push((count * runs) as f64 / seconds);
+            assert_eq!(failed, 0, "recorders that could not write");
+        }
+        println!(
+            "  {count:>3} processes: {:.0} runs a second in one store, {:.0} in own stores",
+            rates[0], rates[1]
+        );
+    }
+}
+
+/// Starts an opcost that records `true`.
+fn recorder(runs: usize, store: &str) -> Running {
+    let pairs = (runs / 2).to_string();
+    let argv =
+        ["compare", "true", "/bin/true", "-n", &pairs, "--warmup", "0", "-q", "--store", store];
+    let spawn = Spawn::new(OPCOST, [OPCOST].iter().chain(&argv).map(OsString::from));
+    spawn.hold().and_then(Held::release).expect("opcost starts")
 }
 
 /// Runs a tool to its end.

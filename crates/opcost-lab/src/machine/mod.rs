@@ -135,6 +135,12 @@ pub trait Machine {
         None
     }
 
+    /// A digest of all that the plan's counts depend on: runs with the same digest count the same. `None` if counts vary here, or may
+    /// depend on more.
+    fn inputs(&self, _plan: &Plan) -> Option<String> {
+        None
+    }
+
     /// The machine's state, if the runs revealed more of it.
     fn state_now(&self) -> Option<MachineState> {
         None

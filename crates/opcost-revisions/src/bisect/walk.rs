@@ -205,7 +205,7 @@ impl<'a> Worker<'a> {
     pub(super) fn open(walk: &Walk<'a>, globals: &'a Globals) -> Result<Worker<'a>> {
         let trees = walk.repository.map(|of| Trees::open(of, walk.interrupt)).transpose()?;
         let (store, top) = (walk.store.clone(), walk.top.clone());
-        let bench = Bench { globals, interrupt: walk.interrupt, store, top };
+        let bench = Bench::new(globals, walk.interrupt, store, top, trees.as_ref());
         Ok(Worker { trees, bench, phases: Phases::new(globals.quiet) })
     }
 }

@@ -1,6 +1,6 @@
 //! Makes recordings of cases in built revisions.
 
-use crate::trees::{Built, Site};
+use crate::trees::{Built, Site, Trees};
 use anyhow::{Context, Result};
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_base::failure;
@@ -10,6 +10,7 @@ use opcost_gate::gate::counts;
 use opcost_gate::gate::key::FigureKey;
 use opcost_gate::gate::suite::{Case, OF_REVISION};
 use opcost_kernel::{default_cache, digest, prepare};
+use opcost_lab::machine::Machine;
 use opcost_lab::machine::host::HostSurroundings;
 use opcost_lab::progress::{self, Who};
 use opcost_lab::recording::{machine_for, make_runs};
@@ -20,15 +21,18 @@ use opcost_model::guest_settings::GuestSettings;
 use opcost_model::plan::guest::DEFAULT_KERNEL;
 use opcost_model::plan::{MachineKind, Plan};
 use opcost_model::recording::settings::Revision;
-use opcost_model::recording::{Recording, State};
+use opcost_model::recording::{MachineState, Recording, State};
 use opcost_stats::relevance;
 use opcost_store::store::{Store, StoreError};
 use opcost_sys::clock::unix_ns;
 use opcost_sys::interrupt::Interrupt;
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 /// The most recordings that the store of a repository's gates keeps; the oldest are deleted first.
 const RECORDINGS_MAX: usize = 300;
+/// The most files that name the recordings of inputs; recordings that are deleted leave theirs.
+const COUNTED_MAX: usize = 4 * RECORDINGS_MAX;
 /// How long a case of the host is measured, unless the case says otherwise.
 const BUDGET: &str = "30s";
 
@@ -40,6 +44,10 @@ pub(crate) struct Bench<'a> {
     pub(crate) store: PathBuf,
     /// The top folder of the user's checkout; kernels under test are revisions of its repository.
     pub(crate) top: PathBuf,
+    /// The folder of files that name the recordings of inputs.
+    counted: Option<PathBuf>,
+    /// How many counts were found in place of runs.
+    pub(crate) found: Cell<usize>,
 }
 
 /// The measurement of one revision.
@@ -77,7 +85,19 @@ impl Seeds {
     }
 }
 
-impl Bench<'_> {
+impl<'a> Bench<'a> {
+    /// Makes recordings in `store`; `top`: the top folder of the user's checkout; `trees`: the place for what is known of it.
+    pub(crate) fn new(
+        globals: &'a Globals,
+        interrupt: &'a Interrupt,
+        store: PathBuf,
+        top: PathBuf,
+        trees: Option<&Trees<'_>>,
+    ) -> Self {
+        let counted = trees.map(Trees::counted);
+        Bench { globals, interrupt, store, top, counted, found: Cell::new(0) }
+    }
+
     /// Makes the kernel of a case ready before anything is built for it; a kernel that is a revision, or one of its files, comes later.
     ///
     /// # Errors
@@ -111,8 +131,53 @@ impl Bench<'_> {
             return Err(fail(Status::Usage, why));
         }
         let plan = self.plan(case, &built.site, seeds)?;
-        let recording = self.record(plan)?;
+        let (machine, state) = machine_for(self.globals.quiet, &plan, self.interrupt)?;
+        if let Some(alike) = self.counted_alike(case, &built.site, &plan, machine.as_ref())? {
+            self.found.set(self.found.get() + 1);
+            return Ok(alike);
+        }
+        let inputs = machine.inputs(&plan);
+        let recording = self.record(&plan, machine, &state)?;
+        if let Some(file) = inputs.and_then(|inputs| self.counted_file(&inputs)) {
+            // Without this file the case is counted again.
+            let _ =
+                std::fs::write(file, format!("{}\n{}", recording.id, built.site.folder.display()));
+        }
         Ok(Measured { key: Self::key(&recording, &built.site, None), recording })
+    }
+
+    /// The counts of any revision for which a case had the same inputs, byte by byte: programs, files, kernel, machine, job and seeds.
+    fn counted_alike(
+        &self,
+        case: &Case,
+        site: &Site,
+        plan: &Plan,
+        machine: &dyn Machine,
+    ) -> Result<Option<Measured>> {
+        let find = |plan: &Plan| -> Option<Measured> {
+            let counted = self.counted_file(&machine.inputs(plan)?)?;
+            let counted = std::fs::read_to_string(counted).ok()?;
+            let (id, tree) = counted.split_once('\n')?;
+            let recording = Store::open_for_reading(&self.store).ok()?.read(id).ok()?;
+            // Paths in the recording are those of the tree that was counted.
+            let site = Site { folder: tree.into(), ..site.clone() };
+            matches!(recording.state, State::Finished | State::StoppedSettled)
+                .then(|| Measured { key: Self::key(&recording, &site, None), recording })
+        };
+        match find(plan) {
+            // Counts with more seeds begin with the same seed.
+            None if plan.pairs < Seeds::Floor.count() => {
+                Ok(find(&self.plan(case, site, Seeds::Floor)?))
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// The file with the recording of some inputs and the tree that was counted.
+    fn counted_file(&self, inputs: &str) -> Option<PathBuf> {
+        let folder = self.counted.as_ref()?;
+        std::fs::create_dir_all(folder).ok()?;
+        Some(folder.join(inputs))
     }
 
     /// An earlier gate's counts of the same case, if what they depend on is `alike`.
@@ -143,7 +208,9 @@ impl Bench<'_> {
 
     /// Compares a case of two revisions, or of two machines. The runs alternate, as many as it takes.
     pub(crate) fn compare(&self, sides: [Side<'_>; 2]) -> Result<Recording> {
-        self.record(self.plan_of_sides(sides)?)
+        let plan = self.plan_of_sides(sides)?;
+        let (machine, state) = machine_for(self.globals.quiet, &plan, self.interrupt)?;
+        self.record(&plan, machine, &state)
     }
 
     /// An earlier command's recording of the same comparison, if what it depends on is `alike`.
@@ -255,16 +322,20 @@ impl Bench<'_> {
     }
 
     /// Makes a plan's runs.
-    fn record(&self, plan: Plan) -> Result<Recording> {
-        let (mut machine, state) = machine_for(self.globals.quiet, &plan, self.interrupt)?;
+    fn record(
+        &self,
+        plan: &Plan,
+        mut machine: Box<dyn Machine + '_>,
+        state: &MachineState,
+    ) -> Result<Recording> {
         let writer = Store::open_for_writing(&self.store)
-            .and_then(|store| store.begin(&plan, &state, unix_ns()))
+            .and_then(|store| store.begin(plan, state, unix_ns()))
             .map_err(StoreError::carried)?;
         let mut progress = progress::on_stderr(self.globals.quiet, Who::Gate);
         let made = make_runs(
-            &plan,
+            plan,
             &[],
-            (machine.as_mut(), &state, self.interrupt),
+            (machine.as_mut(), state, self.interrupt),
             writer,
             progress.as_mut(),
         );
@@ -304,6 +375,22 @@ fn tree_of(case: &Case, site: &Site) -> Option<PathBuf> {
 fn root_of(case: &Case, site: &Site) -> Option<String> {
     let root = case.experiment.root.first()?;
     Some(site.below(Some(Path::new(root))).to_string_lossy().into_owned())
+}
+
+/// Deletes the oldest files that name recordings, if there are too many.
+pub(crate) fn forget_counted(folder: &Path) {
+    let counted = std::fs::read_dir(folder);
+    let mut counted: Vec<_> = counted
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|file| Some((file.metadata().ok()?.modified().ok()?, file.path())))
+        .collect();
+    counted.sort();
+    let surplus = counted.len().saturating_sub(COUNTED_MAX);
+    for (_, path) in &counted[..surplus] {
+        let _ = std::fs::remove_file(path);
+    }
 }
 
 /// Deletes the oldest recordings of a store of gates, if there are too many. A recording that cannot be deleted stays.

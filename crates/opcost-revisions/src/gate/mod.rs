@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use exports::GateExports;
 use held::{Gate, Standard};
-use measure::{Bench, forget_old, store_path};
+use measure::{Bench, forget_counted, forget_old, store_path};
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_base::phases::Phases;
 use opcost_command::exports::{check_file, printed_by};
@@ -147,6 +147,7 @@ pub fn gate(globals: &Globals, args: &GateArgs) -> Result<Status> {
     };
     let store = store_path(globals, trees.store())?;
     forget_old(globals, &store);
+    forget_counted(&trees.counted());
     let base_suite = match &standard {
         Standard::Base(commit) => suite_of(args, &repository, commit),
         Standard::Baseline { .. } => None,
@@ -160,7 +161,7 @@ pub fn gate(globals: &Globals, args: &GateArgs) -> Result<Status> {
         None => Vec::new(),
     };
     let mut gate = Gate {
-        bench: Bench { globals, interrupt: &interrupt, store, top: repository.top.clone() },
+        bench: Bench::new(globals, &interrupt, store, repository.top.clone(), Some(&trees)),
         trees: &trees,
         known_to_base: base_suite
             .map(|suite| suite.cases.into_iter().map(|case| case.name).collect()),
@@ -182,6 +183,7 @@ pub fn gate(globals: &Globals, args: &GateArgs) -> Result<Status> {
     let cases = cases.collect::<Result<Vec<_>>>()?;
     gate.phases.end();
     notes.append(&mut gate.notes);
+    notes.extend(found_note(gate.bench.found.get()));
     let whole = args.case.is_empty();
     let mut report = GateReport {
         orphans: gate.orphans(&suite, whole),
@@ -405,6 +407,20 @@ fn note_changes(args: &GateArgs, repository: &Repository) -> Result<Option<Strin
             if count == 1 { "file" } else { "files" }
         )),
     })
+}
+
+/// A note about counts that were found in place of runs, if there are some.
+fn found_note(found: usize) -> Option<String> {
+    match found {
+        0 => None,
+        1 => Some(
+            "1 count was not made again: its inputs are those of an earlier count, byte by byte"
+                .into(),
+        ),
+        found => Some(format!(
+            "{found} counts were not made again: their inputs are those of earlier counts, byte by byte"
+        )),
+    }
 }
 
 /// The costs that commits accept, and notes about trailers that accept nothing.

@@ -98,7 +98,7 @@ pub fn series(globals: &Globals, args: &SeriesArgs) -> Result<Status> {
     suite.cases.iter().try_for_each(|case| trees.check_fixups(&case.fixups))?;
     let store = store_path(globals, trees.store())?;
     let mut walk = Walk {
-        bench: Bench { globals, interrupt: &interrupt, store, top: repository.top.clone() },
+        bench: Bench::new(globals, &interrupt, store, repository.top.clone(), Some(&trees)),
         trees: &trees,
         phases: Phases::new(globals.quiet),
         fresh: BTreeMap::new(),

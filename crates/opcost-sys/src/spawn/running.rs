@@ -273,7 +273,7 @@ impl Running {
         let (status, mut rusage) = self.child.reap()?;
         let ended_ns = ended_ns.unwrap_or_else(monotonic_ns);
         if let Some(Starter { ends, program, switches_before }) = self.starter.take() {
-            if let Some((stage, source)) = ends.failure() {
+            if let Some((stage, source)) = ends.failure(status) {
                 return Err(SpawnError::Step { stage, program, source }.into());
             }
             let switches = rusage.involuntary_switches;

@@ -7,7 +7,7 @@ use super::error::{SpawnError, Stage};
 use super::held::{Held, Line};
 use super::plan::copy_out_of_the_way;
 use super::running::{Child, PeakFloor, Running};
-use super::{Aslr, Output, Spawn};
+use super::{Aslr, Output, Spawn, Status};
 use crate::affinity::CpuMask;
 use crate::scheduling;
 use std::ffi::{OsStr, OsString};
@@ -15,6 +15,7 @@ use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The program, as build.rs compiled it; empty if the architecture has none.
 const PROGRAM: &[u8] = program();
@@ -35,6 +36,9 @@ const GO_FD: RawFd = 4;
 const ORDER_BYTES_MAX: usize = 128 * 1024;
 const STRINGS_MAX: usize = 4096;
 
+/// How a process exits that did not execute its program.
+const NOT_STARTED: i32 = 127;
+
 /// A child's peak above this is its own. The spawner needs less for any order (spawner.c lists its memory), and the rest covers the
 /// kernel's delay of counts.
 pub(super) const PEAK_BYTES_MAX: u64 = 1 << 19;
@@ -54,6 +58,8 @@ pub(super) struct Ends {
     go: PipeWriter,
     /// The spawner's end of `go`, from which [`Ends::clear`] takes what no process took.
     go_taken: PipeReader,
+    /// Whether the last process may have left a byte or a report.
+    may_hold_rest: AtomicBool,
 }
 
 impl Ends {
@@ -62,8 +68,17 @@ impl Ends {
         (&self.go).write_all(&[GO])
     }
 
-    /// The step that failed in a process that has ended; `None` if it executed its program, or was killed.
-    pub(super) fn failure(&self) -> Option<(Stage, io::Error)> {
+    /// The step that failed in a process that ended with this status; `None` if it executed its program, or was killed.
+    pub(super) fn failure(&self, status: Status) -> Option<(Stage, io::Error)> {
+        match status {
+            Status::Code(NOT_STARTED) => {}
+            Status::Code(_) => {
+                // It executed its program, so it had taken its byte.
+                self.may_hold_rest.store(false, Ordering::Relaxed);
+                return None;
+            }
+            Status::Signal(_) => return None,
+        }
         let (stage, errno) = receive(&self.socket, libc::MSG_DONTWAIT).ok()?;
         let stage = usize::try_from(stage).ok().and_then(|stage| Stage::ALL.get(stage))?;
         Some((*stage, io::Error::from_raw_os_error(errno)))
@@ -71,6 +86,9 @@ impl Ends {
 
     /// Drops what a process left that was killed before it took its byte, or whose report nobody read.
     fn clear(&self) -> io::Result<()> {
+        if !self.may_hold_rest.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
         while receive(&self.socket, libc::MSG_DONTWAIT).is_ok() {}
         let mut waiting: libc::c_int = 0;
         // SAFETY: the kernel writes one int.
@@ -114,7 +132,8 @@ impl Spawner {
         let go_theirs = go_taken.try_clone().map_err(failed)?.into();
         spawn.pass_fds = vec![(theirs, SOCKET_FD), (go_theirs, GO_FD)];
         let process = spawn.hold()?.release()?;
-        Ok(Spawner { process, ends: Arc::new(Ends { socket: ours, go, go_taken }) })
+        let ends = Ends { socket: ours, go, go_taken, may_hold_rest: AtomicBool::new(false) };
+        Ok(Spawner { process, ends: Arc::new(ends) })
     }
 
     /// The number of the spawner's process.

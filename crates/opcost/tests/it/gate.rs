@@ -379,6 +379,23 @@ fn a_gate_in_guests_has_a_page_whose_experiment_gives_its_counts() {
     };
     let counted = counted.find(of_user).unwrap();
     assert_eq!(counted["median"], report["cases"][0]["figures"][0]["value"], "{experiment}");
+
+    // A commit that leaves the program as it was is built, and not counted again: neither the tip's program nor the base's.
+    let base = yard.in_repository(&["rev-parse", "HEAD~1"]);
+    let check = |message: &str, rounds: u32, status: i32, side: &str| {
+        yard.write("work.in", &compiled(rounds));
+        yard.write("README", message);
+        yard.commit(message);
+        let again = yard.gate(&["--base", base.trim(), "--json"]).expect(status);
+        let again: serde_json::Value = serde_json::from_str(&again.stdout).unwrap();
+        let tip = &again["cases"][0]["recordings"]["tip"];
+        assert_eq!(tip, &report["cases"][0]["recordings"][side], "{again:#}");
+        assert!(again["notes"].to_string().contains("1 count was not made again"), "{again:#}");
+        again["cases"][0]["figures"][0].clone()
+    };
+    let figure = check("A page", 220, 1, "tip");
+    assert_eq!(figure["change"], report["cases"][0]["figures"][0]["change"]);
+    assert_eq!(check("The base's rounds again", 200, 0, "base")["change"], 0.0);
 }
 
 #[test]

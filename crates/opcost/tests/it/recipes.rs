@@ -75,7 +75,7 @@ fn recipes_fit_the_schemas_of_those_who_run_them() {
             }
         }
     }
-    assert!(jobs >= 2 && workflows >= 2, "{jobs} jobs of Kubernetes, {workflows} workflows");
+    assert!(jobs >= 1 && workflows >= 2, "{jobs} jobs of Kubernetes, {workflows} workflows");
     // A slip in either kind of recipe is found.
     for block in blocks(scale) {
         let wrong = block.replace("completions:", "completion:").replace("steps:", "step:");

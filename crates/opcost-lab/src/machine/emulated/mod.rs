@@ -4,6 +4,7 @@
 //! without a kernel runs under user-mode emulation. The same plugin counts in both, and identical
 //! inputs give identical counts.
 
+mod alike;
 pub mod booted;
 mod command_line;
 mod cpio;
@@ -684,6 +685,10 @@ impl Machine for Emulated<'_> {
             // Runs whose profiles lack names are not kept.
             (true, true) => Together::Interrupted { processes: Vec::new() },
         })
+    }
+
+    fn inputs(&self, plan: &Plan) -> Option<String> {
+        self.digest_of_inputs(plan)
     }
 
     fn environment(&self, variant: usize) -> Option<&[(OsString, OsString)]> {

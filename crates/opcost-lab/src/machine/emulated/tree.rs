@@ -376,7 +376,14 @@ impl Tree {
             self.nodes.insert(relocated(&path), node);
         }
         let times = std::mem::take(&mut self.changed_s);
-        self.changed_s = times.into_iter().map(|(path, time)| (relocated(&path), time)).collect();
+        let times = times.into_iter().map(|(path, time)| (relocated(&path), time));
+        // Each build gives a program another time. The guests of an unchanged program are the same nevertheless.
+        let is_program = |path: &Path| {
+            path.starts_with(to)
+                && self.contents(path).is_some_and(|contents| contents.starts_with(b"\x7fELF"))
+        };
+        let times = times.filter(|(path, _)| !is_program(path)).collect();
+        self.changed_s = times;
         // Directories that only led to the folder are removed.
         for folder in from.ancestors().skip(1).filter(|folder| folder.parent().is_some()) {
             let next = self.nodes.range(folder.to_path_buf()..).nth(1);
