@@ -14,6 +14,10 @@ const INDENT_MAX: usize = 12;
 /// The most lines in JSON.
 const JSON_MAX: usize = 10_000;
 
+/// The conclusion if only what stands apart differs.
+const ELSEWHERE: &str = "the task in which the work began has the same steps on both sides; interrupts, other tasks or other CPUs \
+                         make the difference: --steps=FUNCTION shows a call of theirs";
+
 /// A number with its thousands apart.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -141,6 +145,8 @@ fn add_lines(document: &mut Document, found: &SteppedDifference, lines: &[Line],
         if let Some(parting) = &found.calls_part {
             document.say(Mark::Conclusion, sentence(found, "their calls first differ", parting));
         }
+    } else if !alone && found.totals[0] != found.totals[1] {
+        document.say(Mark::Conclusion, ELSEWHERE);
     } else if !alone {
         document.say(Mark::Conclusion, "the operations have the same steps");
     }
@@ -441,6 +447,27 @@ mod tests {
         let again = |lines, total| label(&line(1, LineKind::Again(1000, lines), total));
         assert_eq!(again(1, [Some(5000), Some(4000)]), "… 1,000 more of f1, each −1");
         assert_eq!(again(3, [None, Some(4000)]), "… 1,000 more of these 3, each 4");
+    }
+
+    #[test]
+    fn a_difference_of_other_tasks_is_not_called_the_same() {
+        let conclusion = |totals| {
+            let found = SteppedDifference {
+                sides: [0, 1],
+                names: ["a", "b"].map(String::from),
+                operations: [[0; 4]; 2],
+                ranges: [[0; 3]; 2],
+                totals,
+                beyond: [0; 2],
+                lines: Vec::new(),
+                is_cut: false,
+                parting: None,
+                calls_part: None,
+            };
+            format!("{:?}", whole(&found).blocks.last())
+        };
+        assert!(conclusion([10, 10]).contains("the operations have the same steps"));
+        assert!(conclusion([10, 12]).contains("other tasks or other CPUs make the difference"));
     }
 
     #[test]
