@@ -488,6 +488,11 @@ fn programs_are_counted_without_a_kernel() {
     assert!(row["change_ratio"].as_f64().unwrap() > 0.0);
     let functions = shown["opcost"]["functions"].as_array().unwrap();
     assert!(functions.iter().any(|row| row["module"].as_str().unwrap().ends_with("gzip")));
+    // Without a kernel, QEMU's complaint about a CPU comes where the program's own would.
+    for (cpu, what) in [("nosuch", "CPU model 'nosuch'"), ("max,-nosuch", "nosuch' not found")] {
+        let args = [&ALONE[..], &["true", "false", "--pairs", "2", "--cpu-model", cpu]].concat();
+        lab.run(&args).expect(2).says(&[&format!("CPU '{cpu}': "), what, "-cpu help"]);
+    }
 }
 
 #[test]

@@ -91,6 +91,21 @@ pub(super) fn check(tools: &Tools, model: &str) -> Result<Vec<String>, CpuError>
     }
 }
 
+/// The error of a QEMU that counts a program without a kernel and refused its CPU, which is otherwise the program's failure.
+///
+/// `stderr`: what QEMU and the program printed.
+pub(super) fn refused(tools: &Tools, model: &str, stderr: &str) -> Option<CpuError> {
+    let line = stderr.lines().last()?;
+    let name = tools.qemu.file_name()?.to_str()?;
+    let said = line.strip_prefix(name)?.strip_prefix(": ")?;
+    let is_property = said.contains("Property '") && said.ends_with("' not found");
+    (is_property || said.starts_with("unable to find CPU model")).then(|| CpuError::Unknown {
+        model: model.into(),
+        said: said.into(),
+        program: tools.qemu.display().to_string(),
+    })
+}
+
 /// A property that QEMU's 64-bit Arm CPUs have, and QEMU's words for a CPU without it. A 32-bit CPU would start a 64-bit kernel and
 /// never end.
 const IS_64_BIT: &str = ",aarch64=on";
@@ -222,6 +237,13 @@ mod tests {
             text.starts_with("CPU 'a15': it is a 32-bit CPU, and guests are 64-bit;"),
             "{text}"
         );
+        let qemu = tools(folder.path(), "");
+        let refused = |stderr: &str| refused(&qemu, "max,-x", stderr).map(|why| why.to_string());
+        let said = refused("warning\nqemu: Property 'max-x86_64-cpu.x' not found\n").unwrap();
+        assert!(said.starts_with("CPU 'max,-x': Property 'max-x86_64-cpu.x' not found; see: "));
+        assert!(refused("qemu: unable to find CPU model 'max'").is_some());
+        assert_eq!(refused("qemu: uncaught target signal 11"), None);
+        assert_eq!(refused("Property 'x' not found"), None);
         let mut gone = tools(folder.path(), "");
         gone.qemu = "/nonexistent/qemu".into();
         let text = check(&gone, "max").unwrap_err().to_string();

@@ -474,6 +474,12 @@ impl<'a> Emulated<'a> {
             outcome::of_guest(&traces, &channel, ignored, runs.len(), started_unix_ns)
         } else {
             notes = String::new();
+            if let Some(guest) = &variant.guest {
+                let tools = &self.equipment(guest.architecture).tools;
+                if let Some(refused) = cpu::refused(tools, &guest.cpu_model, &stderr) {
+                    return Err(refused.carried());
+                }
+            }
             // The emulator's standard error is also the program's.
             let kept = flight.kept.as_ref().map(Kept::read).unwrap_or_default();
             printed = Printed { stderr: stderr.clone().into_bytes(), ..kept };
