@@ -109,6 +109,27 @@ struct Found {
 /// The most addresses whose places are kept; a power of two.
 const PLACES_KEPT: usize = 1 << 12;
 
+/// A path that was extended by a caller before.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    from: u32,
+    version: u32,
+    address: u64,
+    /// The extended path; [`NO_PATH`] if this entry is empty.
+    to: u32,
+    mapped: bool,
+}
+
+/// The most steps that are kept; a power of two.
+const STEPS_KEPT: usize = 1 << 14;
+
+/// Returns an entry's place in a table of so many entries.
+fn slot(key: impl Hash, entries: usize) -> usize {
+    let mut hasher = FxHasher::default();
+    key.hash(&mut hasher);
+    hasher.finish() as usize % entries
+}
+
 /// Builds the tree from events.
 #[derive(Clone, Debug)]
 pub struct Session {
@@ -122,6 +143,8 @@ pub struct Session {
     trails: Vec<[Trail; 2]>,
     /// Places by address and version; a new place replaces the old one at its entry.
     found: Vec<Option<Found>>,
+    /// Steps by path, address and version, kept like the places.
+    steps: Vec<Step>,
 }
 
 impl Session {
@@ -139,6 +162,7 @@ impl Session {
             stacks_unwound: 0,
             trails: Vec::new(),
             found: Vec::new(),
+            steps: Vec::new(),
         }
     }
 
@@ -147,14 +171,20 @@ impl Session {
     /// `event`, `frames_max`: as in [`Session::new`]; `left_out`: samples of the event before that never got here.
     pub(crate) fn choose(&mut self, event: u32, frames_max: usize, left_out: u64) {
         (self.event, self.frames_max, self.stacks_unwound) = (event, frames_max, 0);
-        // The old tree's numbers mean nothing in the new one.
-        self.trails.clear();
-        self.found.clear();
+        self.forget();
+        self.tree.settle();
         let dropped: u64 =
             std::mem::take(&mut self.tree).nodes().iter().map(|node| node.samples).sum();
         let Losses { lost_events, throttles, other_events, guest_samples, .. } = self.losses;
         let other_events = other_events + dropped + guest_samples + left_out;
         self.losses = Losses { lost_events, throttles, other_events, ..Losses::default() };
+    }
+
+    /// Forgets the numbers of a tree that ends: they mean nothing in the new one.
+    fn forget(&mut self) {
+        self.trails.clear();
+        self.found.clear();
+        self.steps.clear();
     }
 
     /// Returns the current mappings of all processes.
@@ -177,25 +207,10 @@ impl Session {
         }
     }
 
-    /// Returns everything taken so far; the session goes on.
-    pub fn recorded(&self) -> Recorded {
-        Recorded {
-            files: self.spaces.files().to_vec(),
-            kernel_reference: self.spaces.kernel_reference().cloned(),
-            kernel_modules: self.spaces.kernel_modules().to_vec(),
-            origin: Origin::default(),
-            program: self.spaces.program(),
-            tree: self.tree.clone(),
-            losses: self.losses.clone(),
-            stacks_unwound: self.stacks_unwound,
-        }
-    }
-
     /// Returns everything taken so far, and restarts tree and losses; address spaces stay.
     pub fn restart(&mut self) -> Recorded {
-        // The old tree's numbers mean nothing in the new one.
-        self.trails.clear();
-        self.found.clear();
+        self.tree.settle();
+        self.forget();
         let recorded = Recorded {
             files: self.spaces.files().to_vec(),
             kernel_reference: self.spaces.kernel_reference().cloned(),
@@ -211,17 +226,9 @@ impl Session {
     }
 
     /// Ends the session and returns everything taken.
-    pub fn finish(self) -> Recorded {
-        Recorded {
-            files: self.spaces.files().to_vec(),
-            kernel_reference: self.spaces.kernel_reference().cloned(),
-            kernel_modules: self.spaces.kernel_modules().to_vec(),
-            origin: Origin::default(),
-            program: self.spaces.program(),
-            tree: self.tree.finished(),
-            losses: self.losses,
-            stacks_unwound: self.stacks_unwound,
-        }
+    pub fn finish(mut self) -> Recorded {
+        let recorded = self.restart();
+        Recorded { tree: recorded.tree.finished(), ..recorded }
     }
 
     fn sample(&mut self, sample: &Sample<'_>) {
@@ -264,8 +271,7 @@ impl Session {
         self.losses.unmapped_samples += u64::from(!mapped);
         // A chain with one half is one path.
         let (outer, callers) = if inner == NO_PATH { (NO_PATH, outer) } else { (outer, inner) };
-        let node = self.tree.node(outer, callers, place);
-        self.tree.add(node, sample.period);
+        self.tree.add(outer, callers, place, sample.period);
     }
 
     /// Returns the path of half a chain of callers; `half`: 0 for the outer half, 1 for the inner one.
@@ -311,23 +317,42 @@ impl Session {
                 // addresses, which may be the first address of the next function.
                 let interrupted = inside.is_some_and(|inside| inside >= CONTEXT_MAX);
                 let address = if interrupted { frame } else { frame.saturating_sub(1) };
-                let (place, mapped) = self.place(pid, version, address);
-                unmapped += u32::from(!mapped);
-                path = self.tree.path(path, place);
+                let step = self.step(pid, version, address, path);
+                unmapped += u32::from(!step.mapped);
+                path = step.to;
             }
             followed.push(Followed { address: frame, path, unmapped });
         }
     }
 
+    /// Extends a path by a caller at this address.
+    fn step(&mut self, pid: i32, version: u32, address: u64, from: u32) -> Step {
+        if self.steps.is_empty() {
+            let empty = Step { from: 0, version: 0, address: 0, to: NO_PATH, mapped: false };
+            self.steps.resize(STEPS_KEPT, empty);
+        }
+        let slot = slot((address, from, version), STEPS_KEPT);
+        let known = self.steps[slot];
+        if known.to != NO_PATH
+            && (known.address, known.from, known.version) == (address, from, version)
+        {
+            return known;
+        }
+        let (place, mapped) = self.place(pid, version, address);
+        let to = self.tree.path(from, place);
+        self.steps[slot] = Step { from, version, address, to, mapped };
+        self.steps[slot]
+    }
+
     /// Returns the number of an address's place in an address space of this version, and whether a known
     /// mapping is there.
     fn place(&mut self, pid: i32, version: u32, address: u64) -> (u32, bool) {
+        // The kernel is the same in all address spaces.
+        let version = if address >= KERNEL_HALF { 0 } else { version };
         if self.found.is_empty() {
             self.found.resize(PLACES_KEPT, None);
         }
-        let mut hasher = FxHasher::default();
-        (address, version).hash(&mut hasher);
-        let slot = hasher.finish() as usize % PLACES_KEPT;
+        let slot = slot((address, version), PLACES_KEPT);
         if let Some(found) = self.found[slot]
             && (found.address, found.version) == (address, version)
         {

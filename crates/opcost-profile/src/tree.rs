@@ -51,7 +51,14 @@ pub struct Tree {
     path_numbers: KeyedMap<u64, u32>,
     nodes: Vec<Node>,
     node_numbers: KeyedMap<Key, u32>,
+    /// Samples that no node has yet, each with its cost.
+    waiting: Vec<(Key, u64)>,
+    /// A buffer for the waiting samples' nodes.
+    found: Vec<Option<u32>>,
 }
+
+/// The most samples that wait.
+const WAITING_MAX: usize = 1 << 10;
 
 /// The key of a node: the outer and the inner path of its callers, and its place. If one path holds
 /// all callers, the outer one is [`NO_PATH`].
@@ -71,6 +78,8 @@ impl Default for Tree {
             path_numbers: KeyedMap::default(),
             nodes: Vec::new(),
             node_numbers: KeyedMap::default(),
+            waiting: Vec::new(),
+            found: Vec::new(),
         }
     }
 }
@@ -86,7 +95,7 @@ fn number(length: usize) -> u32 {
 }
 
 impl Tree {
-    /// The nodes, parents before children.
+    /// The nodes, parents before children; samples that wait are not in them.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
@@ -114,15 +123,38 @@ impl Tree {
         })
     }
 
-    /// Returns the node of a place whose callers are the path `outer` and inside of it the path
-    /// `callers`; makes the node and its missing callers.
+    /// Adds a sample at a place whose callers are the path `outer` and inside of it the path `callers`.
     ///
-    /// `callers`: a path; [`NO_PATH`] only if `outer` is [`NO_PATH`] too.
-    pub(crate) fn node(&mut self, outer: u32, callers: u32, place: u32) -> u32 {
-        let first = Key { outer, callers, place };
+    /// `callers`: a path; [`NO_PATH`] only if `outer` is [`NO_PATH`] too. The sample waits for others: the memory of nodes is far
+    /// away, and the processor fetches many of them at once if nothing stands between.
+    pub(crate) fn add(&mut self, outer: u32, callers: u32, place: u32, cost: u64) {
+        self.waiting.push((Key { outer, callers, place }, cost));
+        if self.waiting.len() >= WAITING_MAX {
+            self.settle();
+        }
+    }
+
+    /// Adds the samples that wait to their nodes.
+    pub(crate) fn settle(&mut self) {
+        let waiting = std::mem::take(&mut self.waiting);
+        let mut found = std::mem::take(&mut self.found);
+        found.extend(waiting.iter().map(|(key, _)| self.node_numbers.get(key).copied()));
+        for ((key, cost), node) in waiting.iter().zip(found.drain(..)) {
+            let node = node.unwrap_or_else(|| self.node(*key));
+            let node = &mut self.nodes[node as usize];
+            node.samples += 1;
+            node.cost = node.cost.saturating_add(*cost);
+        }
+        (self.waiting, self.found) = (waiting, found);
+        self.waiting.clear();
+    }
+
+    /// Returns a node; makes it and its missing callers.
+    fn node(&mut self, first: Key) -> u32 {
         if let Some(known) = self.node_numbers.get(&first) {
             return *known;
         }
+        let Key { outer, callers, .. } = first;
         let mut missing = vec![first];
         let (mut above, mut at) = (outer, callers);
         let mut parent = loop {
@@ -156,16 +188,10 @@ impl Tree {
     }
 
     /// Drops the maps that only new nodes would need.
-    pub(crate) fn finished(self) -> Tree {
+    pub(crate) fn finished(mut self) -> Tree {
+        self.settle();
         let Tree { places, nodes, .. } = self;
         Tree { places, nodes, ..Tree::default() }
-    }
-
-    /// Adds one sample to a node.
-    pub(crate) fn add(&mut self, node: u32, cost: u64) {
-        let node = &mut self.nodes[node as usize];
-        node.samples += 1;
-        node.cost = node.cost.saturating_add(cost);
     }
 }
 
@@ -183,22 +209,27 @@ mod tests {
         let read = tree.path(main, second);
         let entry = tree.path(NO_PATH, third);
         assert_eq!(tree.path(main, second), read);
-        let leaf = tree.node(read, entry, fourth);
+        let mut node = |outer, callers, place| tree.node(Key { outer, callers, place });
+        let leaf = node(read, entry, fourth);
+        assert_eq!(node(read, entry, fourth), leaf);
+        // A place met as a caller has the same node when it is sampled itself.
+        assert_eq!(node(NO_PATH, read, third), leaf - 1);
+        assert_eq!(node(NO_PATH, main, second), leaf - 2);
+        assert_eq!(node(NO_PATH, NO_PATH, first), leaf - 3);
         let offsets = |tree: &Tree| -> Vec<u64> {
             tree.nodes().iter().map(|node| tree.places()[node.place as usize].offset).collect()
         };
         assert_eq!(offsets(&tree), [1, 2, 3, 4]);
-        assert_eq!(tree.node(read, entry, fourth), leaf);
-        // A place met as a caller has the same node when it is sampled itself.
-        assert_eq!(tree.node(NO_PATH, read, third), leaf - 1);
-        assert_eq!(tree.node(NO_PATH, main, second), leaf - 2);
-        assert_eq!(tree.node(NO_PATH, NO_PATH, first), leaf - 3);
         // The same callers below another caller are another node.
-        let other = tree.node(main, entry, fourth);
+        tree.add(main, entry, fourth, 5);
+        tree.add(main, entry, fourth, 2);
+        assert_eq!(offsets(&tree), [1, 2, 3, 4], "they wait");
+        tree.settle();
         assert_eq!(offsets(&tree), [1, 2, 3, 4, 3, 4]);
         let parents: Vec<_> = tree.nodes().iter().map(|node| node.parent).collect();
         assert_eq!(parents, [None, Some(0), Some(1), Some(2), Some(0), Some(4)]);
-        tree.add(other, 5);
-        assert_eq!((tree.nodes()[5].samples, tree.nodes()[5].cost), (1, 5));
+        assert_eq!((tree.nodes()[5].samples, tree.nodes()[5].cost), (2, 7));
+        (0..WAITING_MAX).for_each(|_| tree.add(main, entry, fourth, 1));
+        assert_eq!(tree.nodes()[5].samples, 2 + WAITING_MAX as u64);
     }
 }

@@ -1,10 +1,13 @@
 //! Names the package with the symbols of a stripped program that Debian or Ubuntu ships.
 
 use super::elf;
+use memchr::memmem::{self, Finder};
 use opcost_sys::budget::LIMIT_BYTES;
+use opcost_sys::foreign_file;
 use std::fmt;
+use std::fs;
+use std::io;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 /// The package that would give a program's functions names.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -19,47 +22,57 @@ pub struct DebugPackage {
     pub installed: Option<String>,
 }
 
-/// The most files that dpkg is asked about.
+/// The most files whose package is looked for.
 const FILES_MAX: usize = 3;
 
+/// What dpkg knows of this computer (dpkg(1), `--admindir`).
+const DATABASE: &str = "/var/lib/dpkg";
+
+/// The longest list of a package's files, and the longest list of packages.
+const LIST_BYTES_MAX: u64 = 64 << 20;
+
 impl DebugPackage {
-    /// Asks dpkg for the packages of the first few stripped files; of a file that has symbols itself or that no package ships
+    /// Finds the packages of the first few stripped files; of a file that has symbols itself or that no package ships
     /// nothing is said, nor of any where dpkg is not the package manager.
+    ///
+    /// dpkg's lists are read here: two calls of `dpkg-query` take longer than all else that a profile needs.
     pub fn of_files<'f>(files: impl Iterator<Item = &'f str>) -> Vec<DebugPackage> {
-        let mut stripped: Vec<(&str, [String; 2])> = Vec::new();
+        let mut stripped: Vec<&str> = Vec::new();
         for file in files {
-            if stripped.len() < FILES_MAX
-                && stripped.iter().all(|(known, _)| *known != file)
-                && is_stripped(file)
-            {
-                stripped.push((file, [file.to_owned(), other_name(file)]));
+            if stripped.len() < FILES_MAX && !stripped.contains(&file) && is_stripped(file) {
+                stripped.push(file);
             }
         }
-        let Some(shipped) = query(&["--search"], stripped.iter().flat_map(|(_, names)| names))
-        else {
+        if stripped.is_empty() {
             return Vec::new();
+        }
+        DebugPackage::of_stripped(&stripped, Path::new(DATABASE))
+    }
+
+    fn of_stripped(files: &[&str], database: &Path) -> Vec<DebugPackage> {
+        let shippers = shippers(files, &database.join("info")).unwrap_or_default();
+        let status = foreign_file::read(&database.join("status"), LIST_BYTES_MAX);
+        let status = status.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let status = status.unwrap_or_default();
+        let known = |package: &str, architecture: Option<&str>| {
+            let rows = Known::all(&status, package);
+            let is_of = |row: &Known<'_>| architecture.is_none_or(|it| row.architecture == it);
+            rows.into_iter().find(is_of)
         };
-        let shippers = stripped.iter().filter_map(|(file, names)| {
-            Some((*file, names.iter().find_map(|name| shipper(&shipped, name))?))
-        });
-        let shippers: Vec<(&str, &str)> = shippers.collect();
-        let asked = shippers.iter().flat_map(|(_, shipper)| {
-            [shipper.to_string(), dbgsym(shipper), OLD_GLIBC_SYMBOLS.to_owned()]
-        });
-        let format =
-            "${Package}\t${binary:Package}\t${Version}\t${source:Package}\t${db:Status-Status}\n";
-        let Some(known) = query(&["--show", "--showformat", format], asked) else {
-            return Vec::new();
-        };
-        let packages = shippers.iter().filter_map(|(file, shipper)| {
-            let found = known.lines().filter_map(Known::of_line).find(|row| row.is(shipper))?;
+        let packages = files.iter().zip(&shippers).filter_map(|(file, shipper)| {
+            let shipper = shipper.as_ref()?;
+            let (name, architecture) = match shipper.split_once(':') {
+                Some((name, architecture)) => (name, Some(architecture)),
+                None => (shipper.as_str(), None),
+            };
+            let found = known(name, architecture)?;
             let package = match (found.source, found.name) {
                 // Its symbols had a package before there were -dbgsym ones.
                 ("glibc", "libc6") => OLD_GLIBC_SYMBOLS.to_owned(),
-                (_, _) => dbgsym(shipper),
+                (_, _) => format!("{name}-dbgsym"),
             };
-            let of_symbols = known.lines().filter_map(Known::of_line).find(|row| row.is(&package));
-            let installed = of_symbols.filter(|row| row.status == "installed");
+            let installed = known(&package, Some(found.architecture));
+            let installed = installed.filter(|row| row.is_installed);
             Some(DebugPackage {
                 file: (*file).into(),
                 package,
@@ -74,44 +87,81 @@ impl DebugPackage {
 /// The package with the C library's symbols.
 const OLD_GLIBC_SYMBOLS: &str = "libc6-dbg";
 
-/// The package with the symbols of what another package ships: `gzip-dbgsym`.
-fn dbgsym(shipper: &str) -> String {
-    let name = shipper.split(':').next().unwrap_or(shipper);
-    format!("{name}-dbgsym")
+/// The package that ships each of these files; of several packages the first by name.
+///
+/// `info`: the folder with a list of files for each package, `gzip.list`, or `zlib1g:amd64.list` where several architectures can be
+/// installed.
+fn shippers(files: &[&str], info: &Path) -> io::Result<Vec<Option<String>>> {
+    let line = |file: &str| format!("\n{file}\n").into_bytes();
+    let lines: Vec<[Vec<u8>; 2]> =
+        files.iter().map(|file| [line(file), line(&other_name(file))]).collect();
+    let finders: Vec<[Finder<'_>; 2]> =
+        lines.iter().map(|[one, other]| [Finder::new(one), Finder::new(other)]).collect();
+    let mut found = vec![[None, None]; files.len()];
+    for entry in fs::read_dir(info)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let Some(package) = name.to_str().and_then(|name| name.strip_suffix(".list")) else {
+            continue;
+        };
+        let Ok(mut list) = foreign_file::read(&entry.path(), LIST_BYTES_MAX) else { continue };
+        list.insert(0, b'\n');
+        for (found, finders) in found.iter_mut().zip(&finders) {
+            for (found, finder) in found.iter_mut().zip(finders) {
+                let is_first = found.as_deref().is_none_or(|known: &str| package < known);
+                if is_first && finder.find(&list).is_some() {
+                    *found = Some(package.to_owned());
+                }
+            }
+        }
+    }
+    Ok(found.into_iter().map(|[one, other]| one.or(other)).collect())
 }
 
 /// A package as dpkg knows it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Known<'t> {
     name: &'t str,
-    /// The name with its architecture where several can be installed: `zlib1g:amd64`.
-    qualified: &'t str,
+    architecture: &'t str,
     version: &'t str,
     source: &'t str,
-    status: &'t str,
+    is_installed: bool,
 }
 
-impl Known<'_> {
-    fn of_line(line: &str) -> Option<Known<'_>> {
-        let mut fields = line.split('\t');
-        Some(Known {
-            name: fields.next()?,
-            qualified: fields.next()?,
-            version: fields.next()?,
-            source: fields.next()?,
-            status: fields.next()?,
-        })
+impl<'t> Known<'t> {
+    /// The packages of this name, one for each architecture, in dpkg's list of packages (deb-control(5)).
+    fn all(status: &'t str, name: &str) -> Vec<Known<'t>> {
+        let field = format!("Package: {name}\n");
+        let places = memmem::find_iter(status.as_bytes(), &field);
+        let is_line = |at: &usize| *at == 0 || status.as_bytes()[at - 1] == b'\n';
+        let paragraph = |at: usize| status[at..].split("\n\n").next().unwrap_or_default();
+        places.filter(is_line).map(|at| Known::of(paragraph(at))).collect()
     }
 
-    fn is(&self, package: &str) -> bool {
-        self.qualified == package || self.name == package
+    fn of(paragraph: &'t str) -> Known<'t> {
+        let mut known = Known::default();
+        for (field, value) in paragraph.lines().filter_map(|line| line.split_once(": ")) {
+            match field {
+                "Package" => known.name = value,
+                "Architecture" => known.architecture = value,
+                "Version" => known.version = value,
+                // The source's version follows where it is another.
+                "Source" => known.source = value.split(' ').next().unwrap_or_default(),
+                "Status" => known.is_installed = value.ends_with(" installed"),
+                _ => {}
+            }
+        }
+        if known.source.is_empty() {
+            known.source = known.name;
+        }
+        known
     }
 }
 
 /// Whether functions of a file have no names in it, as far as can be read.
 fn is_stripped(file: &str) -> bool {
     let path = Path::new(file);
-    // dpkg-query would take these characters for a pattern.
-    if !path.is_absolute() || file.contains(['*', '?', '[', '\\', '\n']) {
+    if !path.is_absolute() || file.contains('\n') {
         return false;
     }
     let excerpt = elf::excerpt(path, &[], LIMIT_BYTES);
@@ -145,42 +195,59 @@ fn other_name(file: &str) -> String {
     }
 }
 
-/// The package that ships a file, in what `dpkg-query --search` prints: `zlib1g:amd64: /lib/…`; of several packages the first.
-fn shipper<'t>(found: &'t str, file: &str) -> Option<&'t str> {
-    let lines = found.lines().filter(|line| !line.starts_with("diversion "));
-    let mut rows = lines.filter_map(|line| line.split_once(": "));
-    let (packages, _) = rows.find(|(_, shipped)| *shipped == file)?;
-    packages.split(", ").next()
-}
-
-/// What dpkg-query prints. One of several names that it does not know fails it, but not the others.
-fn query(
-    options: &[&str],
-    names: impl IntoIterator<Item = impl AsRef<std::ffi::OsStr>>,
-) -> Option<String> {
-    let mut names = names.into_iter().peekable();
-    names.peek()?;
-    let mut command = Command::new("dpkg-query");
-    command.args(options).args(names).env("LC_ALL", "C").stdin(Stdio::null());
-    let asked = command.output().ok()?;
-    String::from_utf8(asked.stdout).ok().filter(|text| !text.is_empty())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
 
     #[test]
-    fn packages_are_found_by_either_name_of_a_file() {
+    fn a_file_has_two_names() {
         assert_eq!(other_name("/bin/gzip"), "/usr/bin/gzip");
         assert_eq!(other_name("/usr/bin/gzip"), "/bin/gzip");
         assert_eq!(other_name("/usrlocal"), "/usr/usrlocal");
-        assert_eq!(shipper("zlib1g:amd64: /lib/x\n", "/lib/x"), Some("zlib1g:amd64"));
-        assert_eq!(shipper("c: /y\ndiversion by a from: /x\na, b: /x\n", "/x"), Some("a"));
-        assert_eq!(shipper("c: /y\n", "/x"), None);
-        assert_eq!(dbgsym("zlib1g:amd64"), "zlib1g-dbgsym");
         let not_asked = ["gzip", "/bin/*", "/no/such/file", "/proc/self/exe", "/etc/passwd"];
         assert_eq!(DebugPackage::of_files(not_asked.into_iter()), []);
+    }
+
+    #[test]
+    fn packages_are_found_in_dpkgs_lists() {
+        let database = tempfile::tempdir().unwrap();
+        let info = database.path().join("info");
+        fs::create_dir(&info).unwrap();
+        for (list, text) in [
+            ("zlib1g:amd64", "/.\n/lib/x\n/usr/lib/libz.so\n"),
+            ("libc6:amd64", "/lib/libc.so\n"),
+            ("b", "/usr/bin/both\n/bin/xy"),
+            ("a", "/usr/bin/both\n"),
+            ("gone", "/bin/gone\n"),
+        ] {
+            fs::write(info.join(format!("{list}.list")), text).unwrap();
+        }
+        fs::write(info.join("c.md5sums"), "\n/y\n").unwrap();
+        let status = "Package: zlib1g\nStatus: install ok installed\nArchitecture: i386\nVersion: 1\n\n\
+            Package: zlib1g\nStatus: install ok installed\nArchitecture: amd64\nSource: zlib (3)\nVersion: 2\n\n\
+            Package: zlib1g-dbgsym\nStatus: install ok installed\nArchitecture: i386\nVersion: 1\n\n\
+            Package: zlib1g-dbgsym\nStatus: deinstall ok config-files\nArchitecture: amd64\nVersion: 2\n\n\
+            Package: libc6\nArchitecture: amd64\nSource: glibc\nVersion: 5\nDescription: a\n Version: 6\n\n\
+            Package: libc6-dbg\nStatus: install ok installed\nArchitecture: amd64\nVersion: 4\n\n\
+            Package: a\nArchitecture: amd64\nVersion: 7\n";
+        fs::write(database.path().join("status"), status).unwrap();
+        let asked = ["/usr/lib/x", "/lib/libc.so", "/usr/bin/both", "/bin/gone", "/y", "/bin/x"];
+        let found = DebugPackage::of_stripped(&asked, database.path());
+        let row =
+            |file: &str, package: &str, version: &str, installed: Option<&str>| DebugPackage {
+                file: file.into(),
+                package: package.into(),
+                version: version.into(),
+                installed: installed.map(str::to_owned),
+            };
+        let expected = [
+            row("/usr/lib/x", "zlib1g-dbgsym", "2", None),
+            row("/lib/libc.so", "libc6-dbg", "5", Some("4")),
+            row("/usr/bin/both", "a-dbgsym", "7", None),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(DebugPackage::of_stripped(&asked, Path::new("/no/such/folder")), []);
     }
 
     #[test]

@@ -114,7 +114,7 @@ pub(super) fn names(file: &CodeFile, offsets: &[u64], sources: &Sources) -> Name
         DebugSections::read(&bytes, debug.as_ref(), places, files, sources.limit_bytes)
     };
     let sections = sources.inlined.then(read).flatten();
-    let (inlined, without) = match sections.as_ref().map(|sections| sections.inlined(places)) {
+    let (inlined, without) = match sections.as_ref().map(|sections| sections.inlined()) {
         Some(Ok(inlined)) => (Some(inlined), None),
         Some(Err(why)) => (None, Some(why)),
         None => (None, None),

@@ -1,10 +1,13 @@
 //! Finds functions that were inlined into others, by debug information.
 
 use addr2line::{FrameIter, LookupContinuation, LookupResult};
-use gimli::{AttributeValue, EndianSlice, LittleEndian, SectionId, UnitRef, UnitType};
+use gimli::{
+    Abbreviations, AttributeValue, DebugAbbrev, DebugAbbrevOffset, EndianSlice, LittleEndian,
+    Reader, Section, SectionId, Unit, UnitHeader, UnitOffset, UnitRef, UnitType,
+};
 use object::Object;
 use opcost_symbols::debug_files::{
-    DEBUG_SECTIONS, DebugFiles, Sections, Split, slices, split_unit,
+    DEBUG_SECTIONS, DebugFiles, Sections, Split, SplitUnit, slices, split_unit,
 };
 use opcost_symbols::demangle::printable;
 use opcost_symbols::elf::{CodeAt, Excerpt};
@@ -14,6 +17,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::iter;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The deepest nesting of entries that is descended into. Compilers nest inlined functions and blocks some dozens deep; the library that
@@ -37,53 +41,107 @@ pub enum WithoutInlined {
 type Slice<'s> = EndianSlice<'s, LittleEndian>;
 pub(super) type Dwarf<'s> = gimli::Dwarf<Slice<'s>>;
 
-/// Calls `each` with the units in which addresses are looked up.
-///
-/// Entries are read only there: to read all takes longer than the lookup. `addresses`: ascending.
-fn for_asked(
-    dwarf: &Dwarf<'_>,
-    addresses: &[u64],
-    mut each: impl FnMut(UnitRef<'_, Slice<'_>>) -> Result<(), WithoutInlined>,
-) -> Result<(), WithoutInlined> {
-    let unreadable = |_| WithoutInlined::Unreadable;
-    let mut headers = dwarf.units();
-    while let Some(header) = headers.next().map_err(unreadable)? {
-        // Each level takes a byte for its beginning. The unit that stays of a split one is as small.
-        let is_small = header.length_including_self() <= NESTING_MAX;
-        let is_asked = match header.type_() {
-            UnitType::Skeleton(_) => true,
-            UnitType::Compilation => !is_small || header.version() < 5,
-            _ => false,
-        };
-        if !is_asked {
-            continue;
-        }
-        // The library passes over such units as well.
-        let Ok(unit) = dwarf.unit(header) else { continue };
-        let unit = unit.unit_ref(dwarf);
-        if may_have(unit, addresses).unwrap_or(true) {
-            each(unit)?;
-        }
-    }
-    Ok(())
+/// The units of debug information in which addresses are looked up.
+#[derive(Default)]
+struct Asked {
+    /// Their places in `.debug_info`.
+    units: Vec<Range<usize>>,
+    /// Where parts of them were moved to.
+    split: Vec<SplitUnit>,
+    /// Whether their entries refer to other units.
+    refer: bool,
 }
 
-/// Checks that the entries of a unit are not nested too deep for looking up addresses.
-fn check_nesting(unit: UnitRef<'_, Slice<'_>>) -> Result<(), WithoutInlined> {
-    match is_too_deep(unit) {
-        Ok(false) => Ok(()),
-        Ok(true) => Err(WithoutInlined::TooDeep),
-        Err(_) => Err(WithoutInlined::Unreadable),
+impl Asked {
+    /// Finds the units with one of these addresses, ascending.
+    ///
+    /// # Errors
+    /// The entries of a unit are nested too deep for looking up addresses, or debug information contradicts itself.
+    fn find(dwarf: &Dwarf<'_>, addresses: &[u64]) -> Result<Asked, WithoutInlined> {
+        let mut asked = Asked::default();
+        let mut headers = dwarf.units();
+        while let Some(header) = headers.next().map_err(|_| WithoutInlined::Unreadable)? {
+            let Some(place) = header.debug_info_offset() else { continue };
+            let is_looked_up = match header.type_() {
+                UnitType::Compilation | UnitType::Skeleton(_) => may_have(dwarf, header, addresses),
+                UnitType::SplitCompilation(_) => true,
+                UnitType::Partial | UnitType::Type { .. } | UnitType::SplitType { .. } => false,
+            };
+            // The library passes over units that cannot be read as well.
+            let unit = is_looked_up.then(|| dwarf.unit(header).ok()).flatten();
+            if let Some(unit) = unit {
+                let unit = unit.unit_ref(dwarf);
+                let facts = facts(unit).map_err(|_| WithoutInlined::Unreadable)?;
+                if facts.is_too_deep {
+                    return Err(WithoutInlined::TooDeep);
+                }
+                asked.refer |= facts.refers;
+                asked.split.extend(split_unit(unit));
+                asked.units.push(place.0..place.0 + header.length_including_self());
+            }
+        }
+        Ok(asked)
     }
+}
+
+/// Whether addresses are looked up in a unit, so far as its first entry tells.
+///
+/// Each unit may have kinds of entries of its own; to read them all takes longer than everything else.
+pub(super) fn may_have(
+    dwarf: &Dwarf<'_>,
+    header: UnitHeader<Slice<'_>>,
+    addresses: &[u64],
+) -> bool {
+    let unit = match first_kind(dwarf, &header) {
+        Ok(Some(kind)) => Unit::new_with_abbreviations(dwarf, header, Arc::new(kind)),
+        _ => dwarf.unit(header),
+    };
+    // The library passes over such units as well.
+    unit.is_ok_and(|unit| has_any(unit.unit_ref(dwarf), addresses).unwrap_or(true))
+}
+
+/// Reads the kind of a unit's first entry, which stands at or near the start of the unit's kinds; `None` if it is not there.
+///
+/// Source: DWARF 5, 7.5.3.
+fn first_kind(
+    dwarf: &Dwarf<'_>,
+    header: &UnitHeader<Slice<'_>>,
+) -> Result<Option<Abbreviations>, gimli::Error> {
+    const KINDS_MAX: usize = 8;
+    let wanted = header.range_from(UnitOffset(header.header_size())..)?.read_uleb128()?;
+    let mut table = *dwarf.debug_abbrev.reader();
+    table.skip(header.debug_abbrev_offset().0)?;
+    for _ in 0..KINDS_MAX {
+        let start = table;
+        let code = table.read_uleb128()?;
+        if code == 0 {
+            break;
+        }
+        table.read_uleb128()?;
+        table.read_u8()?;
+        loop {
+            let (name, form) = (table.read_uleb128()?, table.read_uleb128()?);
+            if form == u64::from(gimli::DW_FORM_implicit_const.0) {
+                table.read_sleb128()?;
+            }
+            if (name, form) == (0, 0) {
+                break;
+            }
+        }
+        if code == wanted {
+            let mut kind = start.slice()[..start.len() - table.len()].to_vec();
+            kind.push(0);
+            let kinds = DebugAbbrev::new(&kind, LittleEndian);
+            return kinds.abbreviations(DebugAbbrevOffset(0)).map(Some);
+        }
+    }
+    Ok(None)
 }
 
 /// Whether addr2line looks for one of these addresses in a unit.
 ///
 /// Source: addr2line's `ResUnits::parse`, without `.debug_aranges`. Where an attribute stands twice, the last one counts there.
-pub(super) fn may_have(
-    unit: UnitRef<'_, Slice<'_>>,
-    addresses: &[u64],
-) -> Result<bool, gimli::Error> {
+fn has_any(unit: UnitRef<'_, Slice<'_>>, addresses: &[u64]) -> Result<bool, gimli::Error> {
     let mut entries = unit.entries_raw(None)?;
     let Some(abbreviation) = entries.read_abbreviation()? else { return Ok(true) };
     let (mut low, mut high, mut bytes, mut list) = (None, None, None, None);
@@ -117,18 +175,41 @@ pub(super) fn may_have(
     Ok(ranges.is_empty() || ranges.iter().any(is_asked))
 }
 
-/// Whether entries of a unit are nested deeper than [`NESTING_MAX`].
-fn is_too_deep(unit: UnitRef<'_, Slice<'_>>) -> Result<bool, gimli::Error> {
+/// What the entries of a unit tell about looking up addresses.
+#[derive(Default)]
+struct Facts {
+    /// Whether they are nested deeper than [`NESTING_MAX`].
+    is_too_deep: bool,
+    /// Whether they refer to entries of other units.
+    refers: bool,
+}
+
+fn facts(unit: UnitRef<'_, Slice<'_>>) -> Result<Facts, gimli::Error> {
+    /// The kinds of entries that are remembered.
+    const KINDS_MAX: u64 = 1 << 12;
+    let mut facts = Facts::default();
+    let mut known: Vec<bool> = Vec::new();
     let mut entries = unit.entries_raw(None)?;
     while !entries.is_empty() {
         if entries.next_depth() > NESTING_MAX as isize {
-            return Ok(true);
+            facts.is_too_deep = true;
+            return Ok(facts);
         }
-        if let Some(abbreviation) = entries.read_abbreviation()? {
-            entries.skip_attributes(abbreviation.attributes())?;
+        let Some(kind) = entries.read_abbreviation()? else { continue };
+        let at = kind.code().min(KINDS_MAX) as usize;
+        if !known.get(at).is_some_and(|known| *known) {
+            let mut forms = kind.attributes().iter().map(|attribute| attribute.form());
+            // An indirect form stands in the entry itself.
+            let refer = [gimli::DW_FORM_ref_addr, gimli::DW_FORM_indirect];
+            facts.refers |= forms.any(|form| refer.contains(&form));
+            if at < KINDS_MAX as usize {
+                known.resize(known.len().max(at + 1), false);
+                known[at] = true;
+            }
         }
+        entries.skip_attributes(kind.attributes())?;
     }
-    Ok(false)
+    Ok(facts)
 }
 
 /// Places in code to look up.
@@ -149,6 +230,8 @@ pub(super) struct DebugSections<'d> {
     is_whole: bool,
     /// Whether a part is in a file that is not here.
     is_elsewhere: bool,
+    /// Why nothing is looked up.
+    refused: Option<WithoutInlined>,
 }
 
 impl<'d> DebugSections<'d> {
@@ -179,6 +262,7 @@ impl<'d> DebugSections<'d> {
             split: Split::default(),
             is_whole: excerpt.is_whole(),
             is_elsewhere: false,
+            refused: None,
         };
         for id in DEBUG_SECTIONS {
             let Some(section) = object.section_by_name(id.name()).filter(|_| read.is_whole) else {
@@ -194,17 +278,27 @@ impl<'d> DebugSections<'d> {
             Err(_) => read.is_elsewhere = true,
         }
         let files = iter::once(file).chain(debug).map(Excerpt::path);
-        let (addresses, mut wanted) = (read.addresses(places), Vec::new());
-        // What is wrong with the units is found again, and reported, when addresses are looked up.
-        let _ = read.dwarf().and_then(|dwarf| {
-            for_asked(&dwarf, &addresses, |unit| {
-                wanted.extend(split_unit(unit));
-                Ok(())
-            })
-        });
-        read.split = Split::read(files, wanted, &budget);
-        read.is_elsewhere |= read.split.is_missing;
+        let addresses = read.addresses(places);
+        match read.dwarf().and_then(|dwarf| Asked::find(&dwarf, &addresses)) {
+            Ok(asked) => {
+                read.keep(&asked, &budget);
+                read.split = Split::read(files, asked.split, &budget);
+                read.is_elsewhere |= read.split.is_missing;
+            }
+            Err(why) => read.refused = Some(why),
+        }
         Some(read)
+    }
+
+    /// Leaves out the units in which nothing is looked up, if no other unit needs them: the library reads every unit there is.
+    fn keep(&mut self, asked: &Asked, budget: &Budget) {
+        let bytes: usize = asked.units.iter().map(Range::len).sum();
+        let Some(info) = self.sections.get(&SectionId::DebugInfo) else { return };
+        if !asked.refer && bytes < info.len() && budget.room(bytes as u64).is_ok() {
+            let units = asked.units.iter().filter_map(|place| info.get(place.clone()));
+            let kept = units.collect::<Vec<&[u8]>>().concat();
+            self.sections.insert(SectionId::DebugInfo, Cow::Owned(kept));
+        }
     }
 
     /// The addresses of places, ascending.
@@ -232,38 +326,54 @@ impl<'d> DebugSections<'d> {
         Ok(dwarf)
     }
 
-    /// Prepares looking up functions and lines at these places, for which the sections were read.
+    /// Prepares looking up functions and lines at the places for which the sections were read.
     ///
     /// # Errors
     /// The reason why there will be none.
-    pub(super) fn inlined(&self, places: Places<'_>) -> Result<Inlined<'_>, WithoutInlined> {
+    pub(super) fn inlined(&self) -> Result<Inlined<'_>, WithoutInlined> {
+        if let Some(why) = self.refused {
+            return Err(why);
+        }
         let dwarf = self.dwarf()?;
-        let package = self.split.package();
-        let mut split = HashMap::new();
-        for_asked(&dwarf, &self.addresses(places), |unit| {
-            check_nesting(unit)?;
-            let Some(id) = unit.dwo_id else { return Ok(()) };
-            let found = match self.split.units.get(&id.0) {
-                Some(sections) => Dwarf::load(slices(sections)).ok().map(|mut unit| {
-                    unit.make_dwo(&dwarf);
-                    unit
-                }),
-                None => package.as_ref().and_then(|package| package.find_cu(id, &dwarf).ok()?),
-            };
-            if let Some(found) = found {
-                let mut headers = found.units();
-                while let Some(header) = headers.next().map_err(|_| WithoutInlined::Unreadable)? {
-                    let unit = found.unit(header).map_err(|_| WithoutInlined::Unreadable)?;
-                    check_nesting(unit.unit_ref(&found))?;
-                }
-                split.insert(id.0, Arc::new(found));
-            }
-            Ok(())
-        })?;
+        let split = self.split_units(&dwarf)?;
         let context = addr2line::Context::from_dwarf(dwarf);
         let context = context.map_err(|_| WithoutInlined::Unreadable)?;
         let missing = self.is_elsewhere.then_some(WithoutInlined::Elsewhere);
         Ok(Inlined { code: &self.code, context, split, missing: Cell::new(missing) })
+    }
+
+    /// The split units by their identifiers, each checked as the others were.
+    fn split_units<'s>(
+        &'s self,
+        dwarf: &Dwarf<'s>,
+    ) -> Result<HashMap<u64, Arc<Dwarf<'s>>>, WithoutInlined> {
+        let unreadable = |_| WithoutInlined::Unreadable;
+        let (package, mut split) = (self.split.package(), HashMap::new());
+        if package.is_none() && self.split.units.is_empty() {
+            return Ok(split);
+        }
+        let mut headers = dwarf.units();
+        while let Some(header) = headers.next().map_err(unreadable)? {
+            let Ok(unit) = dwarf.unit(header) else { continue };
+            let Some(id) = unit.dwo_id else { continue };
+            let found = match self.split.units.get(&id.0) {
+                Some(sections) => Dwarf::load(slices(sections)).ok().map(|mut unit| {
+                    unit.make_dwo(dwarf);
+                    unit
+                }),
+                None => package.as_ref().and_then(|package| package.find_cu(id, dwarf).ok()?),
+            };
+            let Some(found) = found else { continue };
+            let mut headers = found.units();
+            while let Some(header) = headers.next().map_err(unreadable)? {
+                let unit = found.unit(header).map_err(unreadable)?;
+                if facts(unit.unit_ref(&found)).map_err(unreadable)?.is_too_deep {
+                    return Err(WithoutInlined::TooDeep);
+                }
+            }
+            split.insert(id.0, Arc::new(found));
+        }
+        Ok(split)
     }
 }
 

@@ -54,7 +54,7 @@ pub fn lines(path: &Path, addresses: &[u64], sources: &Sources) -> CodeLines {
     let (places, files) = (Places::Addresses(addresses), &sources.debug_files);
     let sections = DebugSections::read(&file, debug.as_ref(), places, files, sources.limit_bytes);
     let Some(sections) = sections else { return found };
-    let inlined = match sections.inlined(places) {
+    let inlined = match sections.inlined() {
         Ok(inlined) => inlined,
         Err(why) => return CodeLines { without: Some(why), ..found },
     };
@@ -102,12 +102,12 @@ fn declared(
     let mut found: HashMap<String, Vec<(u32, String)>> = HashMap::new();
     let mut headers = dwarf.units();
     while let Some(header) = headers.next()? {
+        if !may_have(dwarf, header, addresses) {
+            continue;
+        }
         let Ok(unit) = dwarf.unit(header) else { continue };
         let unit = unit.unit_ref(dwarf);
         let Some(program) = unit.line_program.as_ref() else { continue };
-        if !may_have(unit, addresses).unwrap_or(true) {
-            continue;
-        }
         let mut entries = unit.entries_raw(None)?;
         while !entries.is_empty() {
             let Some(abbreviation) = entries.read_abbreviation()? else { continue };
@@ -160,11 +160,14 @@ fn hashes(
     let mut found: HashMap<String, Option<[u8; 16]>> = HashMap::new();
     let mut headers = dwarf.units();
     while let Some(header) = headers.next()? {
+        if !may_have(dwarf, header, addresses) {
+            continue;
+        }
         let Ok(unit) = dwarf.unit(header) else { continue };
         let unit = unit.unit_ref(dwarf);
         let Some(program) = unit.line_program.as_ref() else { continue };
         let lines = program.header();
-        if !lines.file_has_md5() || !may_have(unit, addresses).unwrap_or(true) {
+        if !lines.file_has_md5() {
             continue;
         }
         for file in lines.file_names() {
