@@ -8,7 +8,9 @@ use opcost_symbols::elf::WHOLE_BYTES_MAX;
 use opcost_sys::foreign_file;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// Reads the state of this machine.
 ///
@@ -122,6 +124,22 @@ pub(super) fn program_state(path: &Path) -> Option<ProgramState> {
         sha256: opcost_kernel::digest(&bytes),
         sizes: Totals::read(&bytes).ok(),
     })
+}
+
+/// The state of a file that one process asks for again and again: [`program_state`], read once while the file stays the same.
+pub(super) fn tool_state(path: &Path) -> Option<ProgramState> {
+    /// Length, inode and time of the last change, which tell a file from the one that takes its place.
+    type Stamp = (u64, u64, i64, i64);
+    static KNOWN: Mutex<BTreeMap<PathBuf, (Stamp, ProgramState)>> = Mutex::new(BTreeMap::new());
+    let file = fs::metadata(path).ok()?;
+    let stamp = (file.len(), file.ino(), file.mtime(), file.mtime_nsec());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, state)) = known.get(path).filter(|(before, _)| *before == stamp) {
+        return Some(state.clone());
+    }
+    let state = program_state(path)?;
+    known.insert(path.to_path_buf(), (stamp, state.clone()));
+    Some(state)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 impl Emulated<'_> {
-    /// The digest of the plan, the machine, the guests' files and their jobs, wherever the revision's tree is; `None` if something of the
+    /// The digest of the plan, the guests' kept states and their jobs, wherever the revision's tree is; `None` if something of the
     /// user's runs beside the guests, or a guest's kept state does not cover its files.
     pub(super) fn digest_of_inputs(&self, plan: &Plan) -> Option<String> {
         let hooks = [&plan.hooks.setup, &plan.hooks.cleanup];
@@ -25,15 +25,16 @@ impl Emulated<'_> {
             return None;
         }
         let unlabelled = Plan { label: None, invocation: None, ..plan.clone() };
-        let mut text = serde_json::to_string(&(unlabelled, self.state())).ok()?;
+        let mut text = serde_json::to_string(&unlabelled).ok()?;
         // Guests have the tree at one place.
         for tree in plan.variants.iter().filter_map(|variant| variant.tree.as_deref()) {
             text = text.replace(tree.to_str()?, GUEST_TREE);
         }
-        let mut parts = vec![text];
+        let mut parts = vec![env!("CARGO_PKG_VERSION").to_string(), text];
         for prepared in &self.prepared {
             let boot = prepared.boot.as_ref()?;
             let Initrd::Booted { state, job, .. } = &boot.initrd else { return None };
+            // The state's key has QEMU, kernel, machine and all files.
             parts.push(state.folder().file_name()?.to_str()?.to_string());
             parts.push(digest(&GuestRequest::from(GuestJob::clone(job)).encode()));
         }

@@ -27,7 +27,7 @@ use super::monitor::{Monitor, MonitorError};
 use super::outcome::{self, Traces};
 use super::seconds::Spent;
 use super::{Emulated, Emulator, cache_folder};
-use crate::machine::state::program_state;
+use crate::machine::state::tool_state;
 use anyhow::Result;
 use opcost_base::exit::{Status, fail};
 use opcost_kernel::Kernel;
@@ -423,7 +423,7 @@ impl Emulated<'_> {
         };
         let line = command_line::system(guest, &files, boot_inputs(aslr));
         let tools = &self.equipment(guest.architecture).tools;
-        let qemu = program_state(&tools.qemu).map(|state| state.sha256).unwrap_or_default();
+        let qemu = tool_state(&tools.qemu).map(|state| state.sha256).unwrap_or_default();
         let initrd = opcost_kernel::digest(initrd);
         let counting = format!("counting {COUNTING_VERSION}");
         key_of(&line, &[&tools.qemu_version, &qemu, &kernel.digest, &initrd, &counting])

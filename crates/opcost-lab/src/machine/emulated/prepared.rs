@@ -21,7 +21,7 @@ use super::seconds::{Lap, Spent};
 use super::tree::PackedFile;
 use super::{Emulated, Tools, cache_folder};
 use crate::hook::{Hook, HookEnd, HookRunner, HookShell, HookVariant};
-use crate::machine::state::program_state;
+use crate::machine::state::{program_state, tool_state};
 use crate::machine::streams::Streams;
 use crate::shipped;
 use anyhow::{Context, Result};
@@ -560,7 +560,7 @@ impl Emulated<'_> {
             Some(disk) => {
                 let cpu_model = &guest.cpu_model;
                 let init = &self.equipment(guest.architecture).tools.guest;
-                let guest = program_state(init).map(|state| state.sha256);
+                let guest = tool_state(init).map(|state| state.sha256);
                 let guest = guest.unwrap_or_default();
                 let modules = disk.modules_digest();
                 let cpu = hexadecimal(&Sha256::digest(cpu_model));
@@ -683,19 +683,19 @@ fn workload_pack(
 /// `tools`: those of each architecture; those of the first variant stand before all others.
 pub(super) fn state(tools: &[&Tools], prepared: &[Prepared]) -> MachineState {
     let mut programs: Vec<ProgramState> = Vec::new();
-    let mut add = |path: &Path| {
+    let mut add = |path: &Path, state: fn(&Path) -> Option<ProgramState>| {
         if !programs.iter().any(|known| known.path == path) {
-            programs.extend(program_state(path));
+            programs.extend(state(path));
         }
     };
     for tools in tools {
-        add(&tools.qemu);
-        add(&tools.plugin);
-        add(&tools.guest);
+        for path in [&tools.qemu, &tools.plugin, &tools.guest] {
+            add(path, tool_state);
+        }
     }
     let files = prepared.iter().filter(|prepared| !prepared.programs.of_root);
     let files = files.flat_map(|prepared| &prepared.programs.files);
-    files.for_each(|file| add(&file.host));
+    files.for_each(|file| add(&file.host, program_state));
     let mut data: Vec<DataState> = Vec::new();
     for state in prepared.iter().flat_map(|prepared| prepared.data.unwritten()) {
         if !data.iter().any(|known| known.path == state.path) {

@@ -3,7 +3,7 @@
 use super::flight::{Files, Flight};
 use super::probe::{self, Filters, ProbeError};
 use super::{Emulated, Emulator, Tools, cache_folder, command_line, probe_aarch64};
-use crate::machine::state::program_state;
+use crate::machine::state::tool_state;
 use anyhow::{Context, Result};
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_record::Architecture;
@@ -185,7 +185,7 @@ fn executable() -> fs::Permissions {
 /// The path of the result for this QEMU and this plugin; its name has the hashes of both.
 fn kept_report(tools: &Tools) -> Result<PathBuf> {
     let hash = |path: &Path| {
-        program_state(path)
+        tool_state(path)
             .map(|state| state.sha256[..16].to_string())
             .ok_or_else(|| fail(Status::Missing, format!("cannot read '{}'", path.display())))
     };
