@@ -131,7 +131,9 @@ pub(crate) unsafe fn install(
         lines.push(&parent);
     }
     if settings.collect_jumps {
-        lines.push("--collect-jumps=yes: opcost counts no jumps; the file has instructions and calls");
+        lines.push(
+            "--collect-jumps=yes: opcost counts no jumps; the file has instructions and calls",
+        );
     }
     lines.push("");
     messages.say(false, &lines);

@@ -81,7 +81,7 @@ const SAMPLES: &[Sample] = &[
     Sample {
         framework: "pytest-benchmark",
         make: pytest,
-        names: &["test_suite.py::test_sorted"],
+        names: &["test_suite.py::test_sorted", "test_suite.py::test_set_up"],
         function: ("_PyEval_EvalFrameDefault", None),
     },
     Sample {
@@ -219,7 +219,11 @@ fn pytest(folder: &Path) -> Option<Vec<String>> {
         skip!("{python} has no pytest-benchmark");
         return None;
     }
-    let source = "def test_sorted(benchmark):\n    benchmark(sorted, list(range(100, 0, -1)))\n\n\ndef test_plain():\n    pass\n";
+    let source = "import time\n\nimport pytest\n\n\n\
+        def test_sorted(benchmark):\n    benchmark(sorted, list(range(100, 0, -1)))\n\n\n\
+        @pytest.mark.benchmark(timer=time.time, min_rounds=2)\ndef test_set_up(benchmark):\n    \
+        benchmark.pedantic(sorted, setup=lambda: (([3, 1, 2],), {}), rounds=3)\n\n\n\
+        def test_plain():\n    pass\n";
     write(folder, &[("test_suite.py", source)]);
     Some([python, "-m", "pytest", "test_suite.py"].map(str::to_owned).to_vec())
 }
@@ -240,6 +244,8 @@ fn go(folder: &Path) -> Option<Vec<String>> {
 fn bench(folder: &Path, options: &[&str], command: &[String]) -> Output {
     Command::new(OPCOST)
         .arg("bench")
+        // A busy computer makes no benchmark fail.
+        .args(["--timeout", "3600s"])
         .args(options)
         .arg("--")
         .args(command)
