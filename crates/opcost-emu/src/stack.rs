@@ -94,6 +94,8 @@ pub(crate) struct Stack {
     vcpu: *const c_void,
     /// The stack pointer's place in the object; null until it is known.
     place: *const u64,
+    /// The same place as a program's first block showed it; null if it did not.
+    shown: *const u64,
     access: Option<Access>,
     /// The search for the stack pointer, or for the register to which calls write their return address.
     calls: Search,
@@ -113,6 +115,7 @@ impl Stack {
             target,
             vcpu: ptr::null(),
             place: ptr::null(),
+            shown: ptr::null(),
             access,
             calls: Search::default(),
             resumes: Search::default(),
@@ -227,8 +230,16 @@ impl Stack {
     /// Returns a general register when a block begins, if the registers' place is known.
     pub(crate) fn register(&self, number: u8) -> Option<u64> {
         let distance = isize::from(number) - isize::from(self.target.stack_number);
+        let place = if self.is_known() { self.place } else { self.shown };
         // SAFETY: QEMU keeps the general registers side by side in an object that lives as long as the vCPU.
-        self.is_known().then(|| unsafe { self.place.wrapping_offset(distance).read_volatile() })
+        (!place.is_null()).then(|| unsafe { place.wrapping_offset(distance).read_volatile() })
+    }
+
+    /// Notes where a program's first block showed the general registers to be; `registers`: the first of them, or null.
+    pub(crate) fn show(&mut self, registers: *const u64) {
+        if !registers.is_null() {
+            self.shown = registers.wrapping_add(self.target.stack_number.into());
+        }
     }
 
     /// Finds QEMU's object of the vCPU that the calling thread runs.

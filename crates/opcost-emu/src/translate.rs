@@ -14,7 +14,7 @@ use crate::repeat::Site;
 use crate::steps::{decider_of, on_stepped_block};
 use crate::timing::access_data;
 use crate::totals::Closing;
-use crate::watching::{on_block_behind_call, on_watched_block};
+use crate::watching::{on_block_behind_call, on_first_block, on_watched_block};
 use opcost_record::symbols::PAGE_BYTES;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -463,9 +463,13 @@ impl Request<'_> {
     /// # Safety
     /// As for [`begin`](Self::begin), which comes first.
     unsafe fn watch(&mut self, block: &'static Block, data: *mut c_void) {
-        let Some(watching) = &self.plugin.watching else { return };
+        // Only on x86-64 a new program's registers are known.
+        let is_program = !self.plugin.arguments.system && self.plugin.target.signalled.is_some();
+        let Some(watching) = &mut self.plugin.watching else { return };
+        let first = is_program && !std::mem::replace(&mut watching.began, true);
         let looks = [
-            (block.behind_call && watching.awaits(), on_block_behind_call as api::ExecCallback),
+            (first, on_first_block as api::ExecCallback),
+            (block.behind_call && watching.awaits(), on_block_behind_call),
             (block.at_entry && watching.has(block.function), on_watched_block),
         ];
         for (_, look) in looks.into_iter().filter(|(wanted, _)| *wanted) {

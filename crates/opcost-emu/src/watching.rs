@@ -10,11 +10,13 @@
 //! If results are wanted too, blocks behind calls get a callback. Control returned from a watched function if its return address is
 //! that of the block and its stack pointer is back; a function that it jumped to may have returned.
 //!
-//! Registers can be read when the stack pointer's place is known (`stack.rs`). A sum of which an amount could not be read is left out
+//! Registers can be read when the stack pointer's place is known (`stack.rs`). A small program may allocate before that, so its first
+//! block tells where they are. A sum of which an amount could not be read is left out
 //! of the report.
 
 use crate::block::{Block, is_kernel};
 use crate::callback;
+use crate::callgrind::registers;
 use crate::plugin::Plugin;
 use crate::stack::Stack;
 use crate::target::Target;
@@ -100,6 +102,8 @@ enum What {
 #[derive(Debug, Default)]
 pub(crate) struct Watching {
     functions: HashMap<u32, Vec<Watched>>,
+    /// Whether the program's first block is known.
+    pub(crate) began: bool,
     sums: Vec<Sum>,
     /// The calls of each context of a watched function at the last look.
     seen: HashMap<u32, u64>,
@@ -342,6 +346,17 @@ impl Reader<'_> {
             }
             Amount::ToProgram(number) => if_program(0, number),
             Amount::FromProgram(number) => if_program(1, number),
+        }
+    }
+}
+
+/// Called when a program's first block begins.
+pub(crate) unsafe extern "C" fn on_first_block(vcpu: c_uint, data: *mut c_void) {
+    // SAFETY: as below; this thread runs the vCPU, and a block begins.
+    unsafe {
+        if let Some((plugin, _)) = callback::state_of(vcpu) {
+            let start = (*data.cast::<Block>()).start;
+            plugin.stack.show(registers::of_this_thread(start));
         }
     }
 }

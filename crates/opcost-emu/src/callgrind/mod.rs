@@ -18,7 +18,7 @@ mod dump;
 mod fatal;
 mod files;
 mod log;
-mod registers;
+pub(crate) mod registers;
 mod request;
 mod thread;
 
