@@ -20,7 +20,7 @@ use opcost_page::document::{Cell, Column, Document, Mark, Row, Table, Tone};
 use opcost_page::names::cut;
 use opcost_page::writer::text::text;
 use opcost_record::METRICS;
-use opcost_record::event::EVENTS;
+use opcost_record::event::{EVENTS, Event};
 use opcost_record::metric::EMULATOR;
 use opcost_record::printable::printable;
 use opcost_source::source::perf_event::{self, syntax, sysfs};
@@ -239,10 +239,19 @@ fn emulated_only() -> Refusal {
     }
 }
 
+/// Whether a test holds an event's figures against others, and of which kernel or library.
+fn checked(event: &Event) -> String {
+    match event.checked.starts_with("not ") {
+        true => event.checked.into(),
+        false => format!("checked with {}", event.checked),
+    }
+}
+
 fn exact_only() -> Refusal {
     Refusal {
         reason: "an exact event of the emulated machine".into(),
-        remedy: "add --machine emulated --count EVENT, or the group in brackets, kernel or all"
+        remedy: "add --machine emulated --count EVENT, or the group in brackets, kernel or all; a checked \
+                 event has a test against figures of others"
             .into(),
     }
 }
@@ -296,7 +305,7 @@ fn event_lines() -> Vec<EventLine> {
         name: event.metric.name.to_string(),
         aliases: Vec::new(),
         source: EMULATOR,
-        help: event.metric.help.to_string() + &format!(" (--count {})", event.group),
+        help: format!("{} (--count {}; {})", event.metric.help, event.group, checked(event)),
         default: false,
         refusal: Some(exact_only()),
     });

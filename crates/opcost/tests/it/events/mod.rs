@@ -255,5 +255,7 @@ fn events_that_cannot_be_counted_are_refused() {
     let ended = lab.run(&["measure", "--count", "heap", "true"]).expect(2);
     assert!(ended.stderr.contains("'count' is for the emulated machine"), "{}", ended.stderr);
     let listed = lab.output(&["list", "events"]);
-    assert!(listed.contains("slab-bytes") && listed.contains("--count memory"), "{listed}");
+    for part in ["slab-bytes", "--count memory", "checked"] {
+        assert!(listed.contains(part), "{part}: {listed}");
+    }
 }
