@@ -13,7 +13,7 @@ use opcost_record::profile::KERNEL;
 use opcost_record::{Domain, Event, Function, MetricKey, Profile, Reading};
 use opcost_symbols::clone::stem;
 use opcost_symbols::naming::named;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// The most functions that a pattern may mean: each has a row in every report.
 const FUNCTIONS_MAX: usize = 200;
@@ -183,16 +183,33 @@ impl CountedCalls {
             .iter()
             .map(|name| self.functions.get(name).map_or(&[][..], Vec::as_slice))
             .collect();
+        let symbol = |function: u32| &*profile.functions[function as usize].symbol;
+        // A function that jumps to a part of its own is left: the part stands beside it.
+        let whole: HashSet<(Option<u32>, &Name)> = profile
+            .contexts
+            .iter()
+            .map(|context| (context, &names[context.function as usize]))
+            .filter(|(context, name)| symbol(context.function) == name.1)
+            .map(|(context, name)| (context.parent, name))
+            .collect();
         for context in &profile.contexts {
             let name = &names[context.function as usize];
             let caller = context.parent.map(|at| profile.contexts[at as usize].function);
             // A part that the compiler split off belongs to its function and is not called by it.
-            let is_part =
-                caller.is_some_and(|of| of != context.function && names[of as usize] == *name);
+            let is_split =
+                [".part.", ".cold"].iter().any(|part| symbol(context.function).contains(part));
+            let is_part = is_split && whole.contains(&(context.parent, name))
+                || caller.is_some_and(|of| of != context.function && names[of as usize] == *name);
             let counts = counts[context.function as usize].iter();
             for Counts { metric, callers } in counts.filter(|_| !is_part) {
                 let is_caller = |of: u32| callers.contains(&&*names[of as usize].1);
-                if callers.is_empty() || caller.is_some_and(is_caller) {
+                // What a function of a row calls is not counted again.
+                let is_again = caller.is_some_and(|of| {
+                    let of =
+                        (of != context.function).then(|| self.functions.get(&names[of as usize]));
+                    of.flatten().is_some_and(|all| all.iter().any(|one| one.metric == *metric))
+                });
+                if !is_again && (callers.is_empty() || caller.is_some_and(is_caller)) {
                     sums[*metric] += context.calls;
                 }
             }
@@ -248,6 +265,14 @@ mod tests {
         assert_eq!(read(&["calls:vfs_*"]), ["calls:vfs_read=2", "calls:vfs_write=0"]);
         assert!(read(&["calls:inlined", "calls:none_*"]).is_empty());
         assert_eq!(read(&["calls:memcpy", "calls:memcpy", "calls:memc*"]), ["calls:memcpy=8"]);
+    }
+
+    #[test]
+    fn a_part_to_which_its_function_jumps_is_no_second_call() {
+        // read jumps to read.part.0, which then stands beside it; kfree.cold alone is the function's only trace.
+        let contexts = [(None, 0, 1), (Some(0), 2, 5), (Some(0), 3, 5), (None, 3, 2), (None, 5, 3)];
+        assert_eq!(counted(&["calls:read:k"], &contexts), ["calls:read:k=7"]);
+        assert_eq!(counted(&["calls:kfree:k"], &contexts), ["calls:kfree:k=3"]);
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub(crate) fn costs(
             let left = left.filter(|_| REGIONS[region] == WORK);
             counts.extend(left.map(|left| (DEFERRED_AFTER.into(), Domain::Kernel, left)));
         }
-        watched_counts(attribution, watching, sum, &mut counts);
+        watched_counts(attribution, watching, sum, REGIONS[region] == WORK, &mut counts);
         if arguments.probe {
             probe_counts(attribution, sum, &mut counts);
         }
@@ -79,7 +79,7 @@ pub(crate) fn costs(
     all.extend(program_regions.sums().iter().map(|sum| {
         let mut counts = counts(arguments, tree.vcpus() > 1, &sum.amounts.counters);
         landmark_counts(arguments, attribution, &sum.amounts, &mut counts);
-        watched_counts(attribution, watching, &sum.amounts, &mut counts);
+        watched_counts(attribution, watching, &sum.amounts, false, &mut counts);
         counts.push((ENTRIES.into(), Domain::All, sum.entries));
         counts.extend(sum.operations.map(|number| (OPERATIONS.into(), Domain::All, number)));
         RegionCost { region: sum.name.clone(), counts, profile: Profile::default() }
@@ -188,12 +188,13 @@ fn watched_counts(
     attribution: &Attribution,
     watching: Option<&Watching>,
     sum: &CounterSums,
+    whole: bool,
     counts: &mut Counts,
 ) {
     // Behind the counts of the self-test's probes.
     let first = attribution.metrics().len() + 2 + 3 * Repeat::TABLE.len();
     let differences = sum.landmarks.get(first..).unwrap_or_default();
-    counts.extend(watching.into_iter().flat_map(|watching| watching.counts(differences)));
+    counts.extend(watching.into_iter().flat_map(|watching| watching.counts(differences, whole)));
 }
 
 fn probe_counts(attribution: &Attribution, sum: &CounterSums, counts: &mut Counts) {

@@ -9,8 +9,8 @@
 //! the sums of several ways to cut the work into operations are kept at once. When the region ends, the way that gives as many
 //! operations as the work has is reported.
 //!
-//! **What is no access of an instruction is not counted:** walks of page tables, what the processor itself pushes when an interrupt
-//! comes, prefetches, and devices. The last bytes of an instruction that ends its block on another page than it begins are left to
+//! **Only accesses of instructions count.** Walks of page tables, what the processor itself pushes when an interrupt comes, prefetches
+//! and devices are left out. The last bytes of an instruction that ends its block on another page than it begins are left to
 //! the block that follows.
 
 use crate::api::{self, ExecCallback};
@@ -80,7 +80,6 @@ struct Cut {
 
 /// A calling context by whose calls operations may begin.
 struct Key {
-    node: u32,
     calls: u64,
     /// By the number of calls of an operation, less one.
     cuts: [Cut; CALLS_MAX],
@@ -212,20 +211,15 @@ impl Footprint {
         }
         let Region { first, node, sums, keys, places } = &mut self.region;
         let place = *places.entry(to).or_insert_with(|| {
-            let mut at = to;
-            let below = (0..DEPTH_MAX).any(|_| {
-                at = tree.parent(at);
-                at == *node
-            });
+            let below = tree.above(to).take(DEPTH_MAX).any(|at| at == *node);
             (below && keys.len() < KEYS_MAX).then(|| {
                 // What comes before the first call belongs to the first operation.
                 let cuts = [Cut { begun: *first, sums: *sums }; CALLS_MAX];
-                keys.push(Key { node: to, calls: 0, cuts });
+                keys.push(Key { calls: 0, cuts });
                 keys.len() - 1
             })
         });
         let Some(key) = place.map(|place| &mut self.region.keys[place]) else { return };
-        debug_assert_eq!(key.node, to);
         self.segment += 1;
         for (cut, per) in key.cuts.iter_mut().zip(1..).filter(|_| key.calls > 0) {
             if key.calls.is_multiple_of(per) {

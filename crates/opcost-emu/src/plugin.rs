@@ -214,7 +214,9 @@ impl Plugin {
         }
         plugin.addresses = plugin.arguments.addresses.then(|| Box::new(Addresses::new()));
         if plugin.arguments.footprint {
-            let (operations, system) = (plugin.arguments.operations, plugin.arguments.system);
+            // Operations of several CPUs overlap.
+            let operations = if plugin.one_vcpu { plugin.arguments.operations } else { 0 };
+            let system = plugin.arguments.system;
             match Footprint::new(operations, system) {
                 Ok(footprint) => plugin.footprint = Some(Box::new(footprint)),
                 Err(message) => plugin.failure = Some(message),
@@ -560,6 +562,8 @@ impl Plugin {
             self.landmarks[place] += 1;
         }
         if matches!(begun.landmark, Some((Landmark::Exec, _))) {
+            let task = self.task();
+            self.watching.iter_mut().for_each(|watching| watching.executed(task));
             self.discard_early_code();
         }
         // SAFETY: sites live as long as the plugin; QEMU adds to them between blocks only.

@@ -28,7 +28,8 @@ impl Amounts for CounterSums {
         let before = from.landmarks.iter().copied().chain(std::iter::repeat(0));
         let differences = before.zip(&to.landmarks);
         for (sum, (from, to)) in self.landmarks.iter_mut().zip(differences) {
-            *sum += to - from;
+            // What programs hold may be less than before.
+            *sum = sum.wrapping_add(to.wrapping_sub(from));
         }
     }
 }

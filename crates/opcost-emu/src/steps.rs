@@ -409,7 +409,12 @@ impl Recorder {
         let Some(root) = self.root else { return Ok(None) };
         let is_named = |head: &Head| {
             let function = head.function.and_then(|number| functions.get(number as usize));
-            head.how != StepHow::Before && function.is_some_and(|one| is_called(&one.symbol, name))
+            // A jump from a function to a part of its own begins no call.
+            function.is_some_and(|one| match head.how {
+                StepHow::Before => false,
+                StepHow::Jump => one.symbol == name,
+                _ => is_called(&one.symbol, name),
+            })
         };
         let found: Vec<bool> = self.done.iter().map(|done| is_named(&done.head)).collect();
         // Calls stand behind those that they make. How many of the function's calls each has inside, or is.

@@ -7,12 +7,11 @@
 //! Programs' allocators call one another: what a function of a sum calls, or jumps to at its end, is not counted again. A jump shows
 //! in the stack pointer and the return address, which are still those of the function before.
 //!
-//! If results are wanted too, blocks behind calls get a callback. Control returned from a watched function if its return address is
+//! Blocks behind calls get a callback if programs are watched or results are wanted. Control returned from a watched function if its return address is
 //! that of the block and its stack pointer is back; a function that it jumped to may have returned.
 //!
 //! Registers can be read when the stack pointer's place is known (`stack.rs`). A small program may allocate before that, so its first
-//! block tells where they are. A sum of which an amount could not be read is left out
-//! of the report.
+//! block tells where they are. If an amount could not be read, the report leaves its sum out.
 
 use crate::block::{Block, is_kernel};
 use crate::callback;
@@ -70,14 +69,18 @@ impl Heap {
             return;
         }
         self.several |= *self.task.get_or_insert(task) != task;
-        self.free(address);
+        self.free(address, task);
         self.held.insert(address, bytes);
         self.bytes += bytes;
         self.bytes_max = self.bytes_max.max(self.bytes);
     }
 
-    fn free(&mut self, address: u64) {
-        self.bytes -= self.held.remove(&address).unwrap_or(0);
+    /// A task that another one made by fork frees memory of its own.
+    fn free(&mut self, address: u64, task: u32) {
+        if let Some(bytes) = self.held.remove(&address) {
+            self.several |= self.task != Some(task);
+            self.bytes -= bytes;
+        }
     }
 }
 
@@ -140,11 +143,10 @@ impl Watching {
         self.functions.contains_key(&function)
     }
 
-    /// Whether results are wanted.
+    /// Whether returns are watched: for results, and since a function that returned jumps to no other.
     pub(crate) fn awaits(&self) -> bool {
-        let is_result =
-            |sum: &Sum| matches!(sum.measure, Measure::Peak | Measure::Left | Measure::Failures);
-        self.sums.iter().any(is_result)
+        let is_awaited = |sum: &Sum| sum.domain == Domain::User || sum.measure == Measure::Failures;
+        self.sums.iter().any(is_awaited)
     }
 
     /// All sums so far, each with the number of amounts that could not be read; then failures by error.
@@ -160,11 +162,14 @@ impl Watching {
 
     /// Returns the counts of a region.
     ///
-    /// `differences`: between two readings of [`totals`](Self::totals).
-    pub(crate) fn counts(&self, differences: &[u64]) -> Vec<(String, Domain, u64)> {
+    /// `differences`: between two readings of [`totals`](Self::totals); `whole`: whether the heap began anew with the region. Others
+    /// have no peak and nothing left, since these are levels.
+    pub(crate) fn counts(&self, differences: &[u64], whole: bool) -> Vec<(String, Domain, u64)> {
         let (sums, failures) = differences.split_at(differences.len().min(2 * self.sums.len()));
         let read = self.sums.iter().zip(sums.chunks(2)).filter(|(_, pair)| pair[1] == 0);
-        let plain = read.filter(|(sum, _)| sum.measure != Measure::Failures);
+        let is_level = |sum: &Sum| matches!(sum.measure, Measure::Peak | Measure::Left);
+        let plain =
+            read.filter(|(sum, _)| sum.measure != Measure::Failures && (whole || !is_level(sum)));
         let plain = plain.map(|(sum, pair)| (sum.name.clone(), sum.domain, pair[0]));
         let failures = self.failures.iter().zip(failures).filter(|(_, times)| **times > 0);
         let failures = failures.map(|((sum, error, _), times)| {
@@ -177,6 +182,14 @@ impl Watching {
     /// Begins the run's region: what was allocated before is not of it.
     pub(crate) fn begin(&mut self) {
         self.heap = Heap::default();
+    }
+
+    /// A task became another program: its memory is gone.
+    pub(crate) fn executed(&mut self, task: u32) {
+        if self.heap.task == Some(task) {
+            self.heap.held.clear();
+            self.heap.bytes = 0;
+        }
     }
 
     /// Forgets calls, since the tree's counts begin anew.
@@ -194,7 +207,13 @@ impl Watching {
         let (mut knows_heap, entered) = (false, read.stack().zip(read.back()));
         for Watched { amount, pointer, sum: place, .. } in watched {
             let sum = &mut self.sums[*place as usize];
-            // Functions of the kernel are each a row's lowest.
+            let caller = tree.function(tree.parent(node));
+            if sum.domain == Domain::Kernel
+                && caller != begun.function
+                && sum.functions.contains(&caller)
+            {
+                continue;
+            }
             if sum.domain == Domain::User {
                 let is_of = |node: u32| sum.functions.contains(&tree.function(node));
                 if tree.above(node).any(is_of) {
@@ -221,7 +240,7 @@ impl Watching {
                     }
                     let (first, bytes) = (read.argument(0), read.amount(*amount));
                     if let (Pointer::Freed, Some(address)) = (pointer, first) {
-                        self.heap.free(address);
+                        self.heap.free(address, task);
                         continue;
                     }
                     let memory = bytes.zip(first);
@@ -257,6 +276,12 @@ impl Watching {
     fn leave(&mut self, task: u32, begun: &Block, read: &Reader<'_>) {
         let Some(stack) = read.stack() else { return };
         let key = (task, stack.wrapping_sub(read.target.return_bytes.into()));
+        let over = (key.1, begun.start);
+        for sum in &mut self.sums {
+            if sum.last.get(&task).is_some_and(|(_, entered)| *entered == over) {
+                sum.last.remove(&task);
+            }
+        }
         let Some(Awaited { what, .. }) =
             self.awaited.get(&key).copied().filter(|one| one.back == begun.start)
         else {
@@ -273,7 +298,7 @@ impl Watching {
             }
             What::Memory(Pointer::Moved, bytes, old) => {
                 if result != 0 || bytes == 0 {
-                    self.heap.free(old);
+                    self.heap.free(old, task);
                     self.heap.hold(result, bytes, task);
                 }
             }
@@ -388,7 +413,7 @@ impl Plugin {
         let read = Reader { stack: &self.stack, target: self.target };
         if enters {
             watching.enter(&self.walk.tree, (node, task), begun, &read);
-        } else if !watching.awaited.is_empty() {
+        } else {
             watching.leave(task, begun, &read);
         }
     }
@@ -403,13 +428,13 @@ mod tests {
         let mut heap = Heap::default();
         heap.hold(0x10, 100, 0);
         heap.hold(0x20, 50, 0);
-        heap.free(0x10);
-        heap.free(0x10);
-        heap.free(0x999);
+        heap.free(0x10, 0);
+        heap.free(0x10, 0);
+        heap.free(0x999, 4);
         heap.hold(0, 7, 0);
         heap.hold(0x10, 60, 0);
         assert_eq!((heap.bytes, heap.bytes_max, heap.several), (110, 150, false));
-        heap.hold(0x30, 1, 4);
+        heap.free(0x10, 4);
         assert!(heap.several);
     }
 
@@ -431,7 +456,7 @@ mod tests {
         let differences = after.iter().enumerate();
         let differences: Vec<u64> =
             differences.map(|(at, now)| now - before.get(at).unwrap_or(&0)).collect();
-        let counts = watching.counts(&differences);
+        let counts = watching.counts(&differences, true);
         let shown: Vec<String> =
             counts.iter().map(|(name, _, times)| format!("{name}={times}")).collect();
         assert_eq!(shown, ["failed:read:EAGAIN=1", "failed:open:ENOENT=2"]);

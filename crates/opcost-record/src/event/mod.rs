@@ -5,8 +5,8 @@
 //! entry: the plugin reads it there, and only there. What a program's function of a row calls, or jumps to, counts once: `realloc`
 //! that leaves the work to `malloc` is one allocation.
 //!
-//! **A name that a kernel or library does not have is left out of the sum.** Rows name the functions of all versions. A row of
-//! which no name is known has no figure, never 0.
+//! **A name that a kernel or library does not have is left out of the sum.** Rows name the functions of all versions. If
+//! the kernel or library has none of a row's names, the row has no figure; it never shows 0.
 
 mod errors;
 mod table;

@@ -89,10 +89,11 @@ const fn allocating() -> usize {
 const ALLOCATORS: &[Place] = HEAP.split_at(allocating()).0;
 const FREES: &[Place] = HEAP.split_at(allocating()).1;
 
-/// The place of `object_size` in `struct kmem_cache`, behind `size` (mm/slab.h and include/linux/slub_def.h, 5.x to 6.x with SLUB).
+/// The place of `object_size` in `struct kmem_cache`, behind `size` (mm/slab.h and include/linux/slub_def.h, 5.x to 6.17 with
+/// SLUB and without SLUB_TINY).
 const OBJECT_SIZE: u16 = 28;
 
-/// Functions that allocate memory of the slab allocator, of 6.1 and, with `_noprof`, of 6.10 and later (include/linux/slab.h).
+/// Functions that allocate memory of the slab allocator, of 5.10 to 6.1 and, with `_noprof`, of 6.10 and later (include/linux/slab.h).
 const SLAB: &[Place] = &[
     with("__kmalloc", Argument(0)),
     with("__kmalloc_node", Argument(0)),
@@ -104,6 +105,14 @@ const SLAB: &[Place] = &[
     with("kmem_cache_alloc", Field(0, OBJECT_SIZE)),
     with("kmem_cache_alloc_lru", Field(0, OBJECT_SIZE)),
     with("kmem_cache_alloc_node", Field(0, OBJECT_SIZE)),
+    with("kmem_cache_alloc_trace", Argument(2)),
+    with("kmem_cache_alloc_node_trace", Argument(3)),
+    with("__kmalloc_track_caller", Argument(0)),
+    with("kmalloc_trace_noprof", Argument(2)),
+    with("kmalloc_node_trace_noprof", Argument(3)),
+    with("kmalloc_large_noprof", Argument(0)),
+    with("kmalloc_large_node_noprof", Argument(0)),
+    with("kmalloc_node_track_caller_noprof", Argument(0)),
     with("__kmalloc_noprof", Argument(0)),
     with("__kmalloc_node_noprof", Argument(0)),
     with("__kmalloc_node_track_caller_noprof", Argument(0)),
@@ -116,7 +125,7 @@ const SLAB: &[Place] = &[
     with("kmem_cache_alloc_node_noprof", Field(0, OBJECT_SIZE)),
 ];
 
-/// The page allocator's one entry (mm/page_alloc.c), of 6.1, of 6.10 and of 6.14.
+/// The page allocator's entry (mm/page_alloc.c), of 6.1, of 6.10 and of 6.14. `__alloc_pages_bulk` takes pages past it.
 const PAGES: &[Place] = &[
     with("__alloc_pages", Pages(1)),
     with("__alloc_pages_noprof", Pages(1)),
@@ -124,7 +133,7 @@ const PAGES: &[Place] = &[
 ];
 
 /// The functions below all copies to programs but those of single words (arch/x86/lib/copy_user_64.S, arch/arm64/lib). Until 6.3 the
-/// CPU chooses one of three; since then one is left, which gets the length in `rcx`.
+/// CPU chooses one of three. Since 6.4 one is left, which gets the length in `rcx`; a CPU with FSRM (EPYC-Milan, max) copies inline.
 const TO_PROGRAMS: &[Place] = &[
     with("copy_user_generic_unrolled", ToProgram(2)),
     with("copy_user_generic_string", ToProgram(2)),
@@ -173,6 +182,15 @@ const MUTEXES: &[Place] = &[
     entry("mutex_lock_io"),
 ];
 
+const SEMAPHORES: &[Place] = &[
+    entry("down_read"),
+    entry("down_read_interruptible"),
+    entry("down_read_killable"),
+    entry("down_read_non_owner"),
+    entry("down_write"),
+    entry("down_write_killable"),
+];
+
 const MUTEXES_WAITED: &[Place] = &[
     entry("__mutex_lock_slowpath"),
     entry("__mutex_lock_interruptible_slowpath"),
@@ -183,6 +201,7 @@ const MUTEXES_WAITED: &[Place] = &[
 const SENT: &[Place] = &[
     with("tcp_sendmsg", Argument(2)),
     with("udp_sendmsg", Argument(2)),
+    with("udpv6_sendmsg", Argument(2)),
     with("unix_stream_sendmsg", Argument(2)),
     with("unix_dgram_sendmsg", Argument(2)),
 ];
@@ -248,21 +267,21 @@ pub static EVENTS: &[Event] = &[
     event("faults", OS, "file-pages", NUMBER, &[entry("finish_fault")], "6.1", "page faults that mapped one page of a file or of shared memory"),
     event("faults", OS, "file-windows", NUMBER, &[entry("filemap_map_pages")], UNCHECKED, "read faults that looked for cached pages of a file around the address"),
     event("memory", OS, "slab-allocations", NUMBER, SLAB, "6.1", "objects of the kernel's slab allocator (kmalloc, kmem_cache_alloc); a bulk counts once for each object that it allocates by these"),
-    event("memory", OS, "slab-bytes", BYTES, SLAB, "6.1", "bytes that these asked for"),
+    event("memory", OS, "slab-bytes", BYTES, SLAB, "6.1", "bytes that these asked for (5.x to 6.17, without SLUB_TINY)"),
     event("memory", OS, "slab-frees", NUMBER, &[entry("kfree"), entry("kmem_cache_free")], UNCHECKED, "objects given back (kfree, kmem_cache_free), also those of null"),
-    event("memory", OS, "page-allocations", NUMBER, PAGES, UNCHECKED, "calls of the kernel's page allocator"),
+    event("memory", OS, "page-allocations", NUMBER, PAGES, UNCHECKED, "calls of the kernel's page allocator, without bulks (vmalloc)"),
     event("memory", OS, "page-bytes", BYTES, PAGES, "6.1", "bytes of the pages that these asked for"),
     each("system-calls-by-name", "system-call", SYSTEM_CALLS, "6.1", "system calls by name, a metric each, as system-call:read"),
     Event { measure: Measure::Failures, ..each("system-calls-by-name", "system-call-failed", SYSTEM_CALLS, "6.1", "system calls that returned an error, by name and error, as system-call-failed:openat:ENOENT") },
-    event("copies", OS, "copied-to-programs", BYTES, TO_PROGRAMS, "6.1", "bytes that the kernel copied to memory of programs, without single words"),
-    event("copies", OS, "copied-from-programs", BYTES, FROM_PROGRAMS, "6.1", "bytes that the kernel copied from memory of programs, without single words"),
+    event("copies", OS, "copied-to-programs", BYTES, TO_PROGRAMS, "6.1", "bytes that the kernel copied to memory of programs, without single words; from 6.4 on only on CPUs without FSRM"),
+    event("copies", OS, "copied-from-programs", BYTES, FROM_PROGRAMS, "6.1", "bytes that the kernel copied from memory of programs, without single words; from 6.4 on only on CPUs without FSRM"),
     event("softirqs", OS, "softirq-timer", NUMBER, &[entry("run_timer_softirq")], "6.1", "softirqs of timers"),
-    event("softirqs", OS, "softirq-hrtimer", NUMBER, &[entry("hrtimer_run_softirq")], "6.1", "softirqs of high-resolution timers"),
+    event("softirqs", OS, "softirq-hrtimer", NUMBER, &[entry("hrtimer_run_softirq")], UNCHECKED, "softirqs of high-resolution timers"),
     event("softirqs", OS, "softirq-net-rx", NUMBER, &[entry("net_rx_action")], "6.1", "softirqs that receive packets"),
     event("softirqs", OS, "softirq-net-tx", NUMBER, &[entry("net_tx_action")], UNCHECKED, "softirqs that send packets"),
     event("softirqs", OS, "softirq-block", NUMBER, &[entry("blk_done_softirq")], UNCHECKED, "softirqs that complete block requests"),
     event("softirqs", OS, "softirq-tasklet", NUMBER, &[entry("tasklet_action"), entry("tasklet_hi_action")], UNCHECKED, "softirqs of tasklets"),
-    event("softirqs", OS, "softirq-sched", NUMBER, &[entry("run_rebalance_domains"), entry("sched_balance_softirq")], "6.1", "softirqs that balance the load of CPUs"),
+    event("softirqs", OS, "softirq-sched", NUMBER, &[entry("run_rebalance_domains"), entry("sched_balance_softirq")], UNCHECKED, "softirqs that balance the load of CPUs"),
     event("softirqs", OS, "softirq-rcu", NUMBER, &[entry("rcu_core_si"), entry("rcu_process_callbacks")], "6.1", "softirqs of RCU"),
     event("deferred", OS, "rcu-callbacks", NUMBER, &[entry("call_rcu"), entry("call_rcu_hurry"), entry("kvfree_call_rcu")], UNCHECKED, "callbacks and frees that RCU got to run later"),
     event("deferred", OS, "work-queued", NUMBER, &[entry("__queue_work")], UNCHECKED, "work items queued for a kernel thread"),
@@ -276,7 +295,7 @@ pub static EVENTS: &[Event] = &[
     event("locks", OS, "spin-locks-contended", NUMBER, &[entry("native_queued_spin_lock_slowpath"), entry("queued_spin_lock_slowpath")], UNCHECKED, "spin locks that had to be waited for (several CPUs)"),
     event("locks", OS, "mutexes", NUMBER, MUTEXES, UNCHECKED, "mutexes taken; trylocks are not counted"),
     event("locks", OS, "mutexes-contended", NUMBER, MUTEXES_WAITED, UNCHECKED, "mutexes that were not free at once"),
-    event("locks", OS, "semaphores", NUMBER, &[entry("down_read*"), entry("down_write*")], UNCHECKED, "reader-writer semaphores taken"),
+    event("locks", OS, "semaphores", NUMBER, SEMAPHORES, UNCHECKED, "reader-writer semaphores taken; trylocks are not counted"),
     event("locks", OS, "semaphores-contended", NUMBER, &[entry("rwsem_down_read_slowpath"), entry("rwsem_down_write_slowpath")], UNCHECKED, "reader-writer semaphores that were not free at once"),
     event("io", OS, "block-requests", NUMBER, &[entry("submit_bio")], UNCHECKED, "requests to block devices (bios), before they are merged or split"),
     event("io", OS, "block-bytes", BYTES, &[with("submit_bio", Field(0, BIO_SIZE))], UNCHECKED, "bytes of these requests"),
