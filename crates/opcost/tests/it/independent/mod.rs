@@ -228,8 +228,8 @@ fn agree(lab: &Lab, other: &Other, kernel: &str, more: &[&str]) -> Vec<Figure> {
         .flat_map(|(name, few, many, ..)| [command(name, *few), command(name, *many)])
         .collect();
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
-    let calls: Vec<String> =
-        other.works.iter().map(|(.., symbol)| format!("--count=calls:{symbol}:k")).collect();
+    let symbols = other.works.iter().map(|(.., symbol)| symbol).filter(|name| !name.is_empty());
+    let calls: Vec<String> = symbols.map(|symbol| format!("--count=calls:{symbol}:k")).collect();
     let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
     let common = [&machine(kernel)[..], more].concat();
     let asked = [&["compare", "--pack-only", "--addresses"], &common[..], &calls, &commands];
