@@ -44,7 +44,6 @@ use opcost_sys::spawn::{
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::{Read, Write};
-use std::mem;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -159,20 +158,11 @@ impl<'a> Host<'a> {
             WorkPlan::Command { program, argv, .. } => {
                 let argv = argv.iter().map(OsString::from).collect();
                 let (mut spawn, kept) = self.spawn(plan, slot, program.clone(), argv)?;
-                // A copy for each run would take longer than a run's other preparations.
-                let variant = usize::from(slot.variant);
-                let mut env = mem::take(&mut self.environments[variant]);
-                let length = env.len();
-                env.append(spawn.env.get_or_insert_default());
-                number(&mut env, slot, &plan.variants[variant]);
-                spawn.env = Some(env);
+                if let Some(env) = &mut spawn.env {
+                    number(env, slot, &plan.variants[usize::from(slot.variant)]);
+                }
                 let begun_ns = monotonic_ns();
-                let end = self.run_command(plan, &spawn);
-                let mut env = spawn.env.take().unwrap_or_default();
-                drop(spawn);
-                env.truncate(length);
-                self.environments[variant] = env;
-                let mut end = end?;
+                let mut end = self.run_command(plan, spawn)?;
                 if let Some(end) = &mut end {
                     let log = match end.outcome {
                         Outcome::Finished => String::new(),
@@ -200,7 +190,6 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// A run's process; its environment has only what the variant's has not.
     fn spawn(
         &self,
         plan: &Plan,
@@ -209,7 +198,7 @@ impl<'a> Host<'a> {
         argv: Vec<OsString>,
     ) -> Result<(Spawn, Option<Kept>)> {
         let variant = usize::from(slot.variant);
-        let mut env = Vec::new();
+        let mut env = self.environments[variant].clone();
         if plan.environment == EnvironmentPolicy::Randomised {
             env.push((PADDING.into(), "x".repeat(usize::from(slot.padding_bytes)).into()));
         }
@@ -241,7 +230,7 @@ impl<'a> Host<'a> {
         Ok((spawn, kept))
     }
 
-    fn run_command(&mut self, plan: &Plan, spawn: &Spawn) -> Result<Option<RunEnd>> {
+    fn run_command(&mut self, plan: &Plan, spawn: Spawn) -> Result<Option<RunEnd>> {
         let mut around = sources(&SourceContext {
             scope: Scope::Command,
             events: &plan.events,
@@ -315,10 +304,8 @@ impl<'a> Host<'a> {
             let mut bytes = Vec::new();
             report_reader.read_to_end(&mut bytes).map(|_| Report::decode_all(&bytes))
         });
-        let launched = self.launch(plan, runs, &spawn, &mut []);
-        // The thread that reads reports waits until everybody has closed the pipe.
-        drop(spawn);
-        let Launched { started_unix_ns, exit, intake, left, .. } = launched?;
+        let Launched { started_unix_ns, exit, intake, left, .. } =
+            self.launch(plan, runs, spawn, &mut [])?;
         let (_, reports) = (sender.join(), receiver.join());
         let (reports, problem): (Vec<Report>, Option<MessageError>) = reports
             .map_err(|_| anyhow::anyhow!("the thread that reads reports died"))?
@@ -372,10 +359,7 @@ impl<'a> Host<'a> {
     /// A new copy of this program that waits for a request.
     fn spawn_own(&self, plan: &Plan, slot: &Slot) -> Result<Spawn> {
         let argv = vec!["opcost".into(), work_process::COMMAND.into()];
-        let (mut spawn, _) = self.spawn(plan, slot, self.own_program.clone(), argv)?;
-        let env = self.environments[usize::from(slot.variant)].clone();
-        spawn.env = Some(env.into_iter().chain(spawn.env.unwrap_or_default()).collect());
-        Ok(spawn)
+        Ok(self.spawn(plan, slot, self.own_program.clone(), argv)?.0)
     }
 
     /// Starts the process with all sources attached and waits for its end, within the time limit of
@@ -384,7 +368,7 @@ impl<'a> Host<'a> {
         &mut self,
         plan: &Plan,
         runs: usize,
-        spawn: &Spawn,
+        spawn: Spawn,
         around: &mut [Box<dyn Source>],
     ) -> Result<Launched> {
         if self.window.open() {
@@ -392,7 +376,7 @@ impl<'a> Host<'a> {
                 source.start()?;
             }
         }
-        let held = self.hold(spawn).map_err(launch_failure)?;
+        let held = self.hold(&spawn).map_err(launch_failure)?;
         for source in around.iter_mut() {
             source.attach(held.pid()).status(Status::Missing)?;
         }
@@ -583,8 +567,6 @@ fn environments(plan: &Plan) -> Vec<Vec<(OsString, OsString)>> {
         .iter()
         .map(|variant| {
             let mut pairs = inherited.clone();
-            // Numbers of an opcost's runs around this one are not those of its runs.
-            pairs.retain(|(key, _)| key != ITERATION && key != ITERATION_PADDING);
             for (key, value) in &variant.env {
                 pairs.retain(|(known, _)| known.to_str() != Some(key));
                 pairs.push((key.into(), value.into()));
@@ -604,6 +586,7 @@ fn number(env: &mut Vec<(OsString, OsString)>, slot: &Slot, variant: &VariantPla
     if variant.env.iter().any(|(key, _)| key == ITERATION) {
         return;
     }
+    env.retain(|(key, _)| key != ITERATION && key != ITERATION_PADDING);
     let text = slot.iteration_text();
     env.push((ITERATION_PADDING.into(), "x".repeat(BYTES.saturating_sub(text.len())).into()));
     env.push((ITERATION.into(), text.into()));
