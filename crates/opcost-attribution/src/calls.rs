@@ -57,6 +57,8 @@ struct Counts {
     metric: usize,
     /// The functions that must have called it; empty if any may.
     callers: &'static [&'static str],
+    /// Whether what a function of the metric calls is not counted again.
+    once: bool,
 }
 
 fn name_of(function: &Function) -> Name {
@@ -115,7 +117,7 @@ impl CountedCalls {
             return;
         }
         for name in names {
-            let counts = Counts { metric: self.metrics.len(), callers: &[] };
+            let counts = Counts { metric: self.metrics.len(), callers: &[], once: false };
             self.functions.entry(name).or_default().push(counts);
         }
         self.metrics.push(metric);
@@ -141,7 +143,7 @@ impl CountedCalls {
                     });
                     let all = self.functions.entry(own).or_default();
                     if all.iter().all(|counts| counts.metric != metric) {
-                        all.push(Counts { metric, callers: place.callers });
+                        all.push(Counts { metric, callers: place.callers, once: true });
                     }
                 }
             }
@@ -201,15 +203,14 @@ impl CountedCalls {
             let is_part = is_split && whole.contains(&(context.parent, name))
                 || caller.is_some_and(|of| of != context.function && names[of as usize] == *name);
             let counts = counts[context.function as usize].iter();
-            for Counts { metric, callers } in counts.filter(|_| !is_part) {
+            for Counts { metric, callers, once } in counts.filter(|_| !is_part) {
                 let is_caller = |of: u32| callers.contains(&&*names[of as usize].1);
-                // What a function of a row calls is not counted again.
                 let is_again = caller.is_some_and(|of| {
                     let of =
                         (of != context.function).then(|| self.functions.get(&names[of as usize]));
                     of.flatten().is_some_and(|all| all.iter().any(|one| one.metric == *metric))
                 });
-                if !is_again && (callers.is_empty() || caller.is_some_and(is_caller)) {
+                if !(*once && is_again) && (callers.is_empty() || caller.is_some_and(is_caller)) {
                     sums[*metric] += context.calls;
                 }
             }
@@ -323,7 +324,8 @@ mod tests {
 
     #[test]
     fn a_part_of_a_function_is_not_called_by_it() {
-        let contexts = [(None, 2, 4), (Some(0), 3, 3), (Some(1), 3, 2), (None, 3, 1)];
+        let contexts =
+            [(None, 2, 4), (Some(0), 3, 3), (Some(1), 3, 2), (None, 0, 1), (Some(3), 3, 1)];
         assert_eq!(counted(&["calls:read:k"], &contexts), ["calls:read:k=7"]);
     }
 
