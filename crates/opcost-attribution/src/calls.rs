@@ -179,6 +179,9 @@ impl CountedCalls {
 
     /// The calls in a profile, a reading for each metric.
     pub fn readings(&self, profile: &Profile) -> Vec<Reading> {
+        if self.metrics.is_empty() {
+            return Vec::new();
+        }
         let mut sums = vec![0u64; self.metrics.len()];
         let names: Vec<Name> = profile.functions.iter().map(name_of).collect();
         let counts: Vec<&[Counts]> = names
@@ -205,12 +208,13 @@ impl CountedCalls {
             let counts = counts[context.function as usize].iter();
             for Counts { metric, callers, once } in counts.filter(|_| !is_part) {
                 let is_caller = |of: u32| callers.contains(&&*names[of as usize].1);
-                let is_again = caller.is_some_and(|of| {
-                    let of =
-                        (of != context.function).then(|| self.functions.get(&names[of as usize]));
-                    of.flatten().is_some_and(|all| all.iter().any(|one| one.metric == *metric))
-                });
-                if !(*once && is_again) && (callers.is_empty() || caller.is_some_and(is_caller)) {
+                let is_of_metric = |of: u32| {
+                    let counts = self.functions.get(&names[of as usize]);
+                    counts.is_some_and(|all| all.iter().any(|one| one.metric == *metric))
+                };
+                let is_again =
+                    *once && caller.is_some_and(|of| of != context.function && is_of_metric(of));
+                if !is_again && (callers.is_empty() || caller.is_some_and(is_caller)) {
                     sums[*metric] += context.calls;
                 }
             }

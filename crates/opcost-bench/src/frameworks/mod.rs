@@ -43,7 +43,7 @@ pub struct Framework {
     pub(crate) list: fn(&Runner<'_>, &Subject) -> Result<Vec<String>>,
     /// How a benchmark is run, the fewest iterations first. `place`: the benchmark's place in the list, from 0.
     pub(crate) trials: fn(&Runner<'_>, &Subject, name: &str, place: usize) -> Result<Vec<Trial>>,
-    /// Which of a function's instructions count.
+    /// When a function's instructions count, by the function's name.
     pub(crate) steadiness: fn(&Name) -> Steadiness,
     /// Whether an interpreter runs its benchmarks.
     pub(crate) is_interpreted: bool,
@@ -67,10 +67,10 @@ pub const FRAMEWORKS: &[&Framework] = &[
     &go::ROW,
 ];
 
-/// Whether a function's instructions count.
+/// When a function's instructions count.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Steadiness {
-    /// They do; the same ones are executed in each run.
+    /// Always: each run executes the same ones.
     Exact,
     /// If a second run shows the same number.
     Repeated,

@@ -13,7 +13,7 @@ use opcost_gate::gate::key::FigureKey;
 use opcost_gate::gate::report::{CaseReport, FigureReport};
 use opcost_gate::gate::suite::Case;
 use opcost_gate::gate::trailer::Accepted;
-use opcost_kernel::{RepositoryCommit, digest, short_commit};
+use opcost_kernel::{RepositoryCommit, digest};
 use opcost_model::experiment::Command;
 use opcost_record::emulation::COUNTING_VERSION;
 use opcost_record::{Architecture, Better, Unit};
@@ -124,28 +124,15 @@ impl Gate<'_> {
         now: &Counted,
         report: &mut CaseReport,
     ) -> Result<()> {
-        let Some(commit) = written else {
-            report.functions_missing = Some("no commit has the baseline file yet".into());
-            return Ok(());
-        };
-        let shown = short_commit(&commit.id);
-        let Ok(before) = of_case(self.counted_of(case, words, commit))? else {
-            report.functions_missing =
-                Some(format!("{shown}, which wrote the baseline, cannot be built and run"));
-            return Ok(());
-        };
-        let changes = changes(&before.all, &now.all);
-        let is_it = |figure: &FigureReport| {
-            let change = changes.iter().find(|change| metric(&change.name) == figure.metric);
-            let before = change.and_then(|change| change.sides[0]);
-            before.map(|before| scaled(before) as f64) == figure.baseline
-        };
-        if report.figures.iter().filter(|figure| is_changed(figure)).all(is_it) {
-            report.exact = (functions(&changes), 1);
-        } else {
-            report.functions_missing = Some(format!(
-                "{shown}, which wrote the baseline, does not count what the baseline says"
-            ));
+        let before = self.writer_of_baseline(
+            written,
+            report,
+            is_changed,
+            |gate, commit| gate.counted_of(case, words, commit),
+            |before| before.all.iter().map(value).collect(),
+        )?;
+        if let Some(before) = before {
+            report.exact = (functions(&changes(&before.all, &now.all)), 1);
         }
         Ok(())
     }
@@ -262,6 +249,11 @@ fn count(name: &str, cost: std::result::Result<f64, String>) -> Count {
         in_layouts: Vec::new(),
         is_beside: false,
     }
+}
+
+/// The name of a benchmark's figure, and its value.
+fn value(one: &Measured) -> (String, Option<u64>) {
+    (metric(&one.name), one.cost.as_ref().ok().map(|cost| scaled(cost.instructions)))
 }
 
 /// The functions of all changes, the largest change first.

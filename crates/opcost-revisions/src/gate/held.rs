@@ -448,34 +448,56 @@ impl Gate<'_> {
         tip: &Measured,
         report: &mut CaseReport,
     ) -> Result<()> {
+        let base = self.writer_of_baseline(
+            written,
+            report,
+            is_explained_by_functions,
+            |gate, commit| gate.base(case, commit, Seeds::One, &tip.key),
+            |base| {
+                let counts = counts(&base.recording, &case.watched).unwrap_or_default();
+                counts.into_iter().map(|count| (count.metric, count.value.ok())).collect()
+            },
+        )?;
+        if let Some(base) = base {
+            report.recordings[0] = Some(base.recording.id.clone());
+            explained(&base, tip, report);
+        }
+        Ok(())
+    }
+
+    /// Counts the revision that wrote the baseline; `None`, with the reason in the report, if that does not give what the baseline says.
+    ///
+    /// `asked`: the figures that matter; `count`: counts a commit; `values`: its counts by metric.
+    pub(super) fn writer_of_baseline<T>(
+        &mut self,
+        written: Option<&RepositoryCommit>,
+        report: &mut CaseReport,
+        asked: impl Fn(&FigureReport) -> bool,
+        count: impl FnOnce(&mut Self, &RepositoryCommit) -> Result<T>,
+        values: impl FnOnce(&T) -> BTreeMap<String, Option<u64>>,
+    ) -> Result<Option<T>> {
         let Some(commit) = written else {
             report.functions_missing = Some("no commit has the baseline file yet".into());
-            return Ok(());
+            return Ok(None);
         };
-        let shown = short_commit(&commit.id).to_string();
-        let base = match of_case(self.base(case, commit, Seeds::One, &tip.key))? {
-            Ok(base) => base,
-            Err(_) => {
-                report.functions_missing =
-                    Some(format!("{shown}, which wrote the baseline, cannot be built and run"));
-                return Ok(());
-            }
+        let shown = short_commit(&commit.id);
+        let Ok(base) = of_case(count(self, commit))? else {
+            report.functions_missing =
+                Some(format!("{shown}, which wrote the baseline, cannot be built and run"));
+            return Ok(None);
         };
-        let of_base = counts(&base.recording, &case.watched).unwrap_or_default();
+        let values = values(&base);
         let is_it = |figure: &FigureReport| {
-            let base = of_base.iter().find(|count| count.metric == figure.metric);
-            let count = base.and_then(|count| count.value.as_ref().ok());
-            count.map(|count| *count as f64) == figure.baseline
+            let value = values.get(&figure.metric).copied().flatten();
+            value.map(|value| value as f64) == figure.baseline
         };
-        if !report.figures.iter().filter(|figure| is_explained_by_functions(figure)).all(is_it) {
-            report.functions_missing = Some(format!(
-                "{shown}, which wrote the baseline, does not count what the baseline says"
-            ));
-            return Ok(());
+        if report.figures.iter().filter(|figure| asked(figure)).all(is_it) {
+            return Ok(Some(base));
         }
-        report.recordings[0] = Some(base.recording.id.clone());
-        explained(&base, tip, report);
-        Ok(())
+        report.functions_missing = Some(format!(
+            "{shown}, which wrote the baseline, does not count what the baseline says"
+        ));
+        Ok(None)
     }
 
     /// Judges a case whose figures vary: the runs of both sides alternate.

@@ -132,13 +132,20 @@ impl<'a> Bench<'a> {
         }
         let plan = self.plan(case, &built.site, seeds)?;
         let (machine, state) = machine_for(self.globals.quiet, &plan, self.interrupt)?;
-        if let Some(alike) = self.counted_alike(case, &built.site, &plan, machine.as_ref())? {
-            self.found.set(self.found.get() + 1);
-            return Ok(alike);
+        let counted = self.counted_file(machine.as_ref(), &plan);
+        let mut found = counted.as_deref().and_then(|file| self.counted_alike(file, &built.site));
+        // Counts with more seeds begin with the same seed.
+        if found.is_none() && plan.pairs < Seeds::Floor.count() {
+            let floor = self.plan(case, &built.site, Seeds::Floor)?;
+            let file = self.counted_file(machine.as_ref(), &floor);
+            found = file.and_then(|file| self.counted_alike(&file, &built.site));
         }
-        let inputs = machine.inputs(&plan);
+        if let Some(found) = found {
+            self.found.set(self.found.get() + 1);
+            return Ok(found);
+        }
         let recording = self.record(&plan, machine, &state)?;
-        if let Some(file) = inputs.and_then(|inputs| self.counted_file(&inputs)) {
+        if let Some(file) = counted {
             // Without this file the case is counted again.
             let _ =
                 std::fs::write(file, format!("{}\n{}", recording.id, built.site.folder.display()));
@@ -146,36 +153,23 @@ impl<'a> Bench<'a> {
         Ok(Measured { key: Self::key(&recording, &built.site, None), recording })
     }
 
-    /// The counts of any revision for which a case had the same inputs, byte by byte: programs, files, kernel, machine, job and seeds.
-    fn counted_alike(
-        &self,
-        case: &Case,
-        site: &Site,
-        plan: &Plan,
-        machine: &dyn Machine,
-    ) -> Result<Option<Measured>> {
-        let find = |plan: &Plan| -> Option<Measured> {
-            let counted = self.counted_file(&machine.inputs(plan)?)?;
-            let counted = std::fs::read_to_string(counted).ok()?;
-            let (id, tree) = counted.split_once('\n')?;
-            let recording = Store::open_for_reading(&self.store).ok()?.read(id).ok()?;
-            // Paths in the recording are those of the tree that was counted.
-            let site = Site { folder: tree.into(), ..site.clone() };
-            matches!(recording.state, State::Finished | State::StoppedSettled)
-                .then(|| Measured { key: Self::key(&recording, &site, None), recording })
-        };
-        match find(plan) {
-            // Counts with more seeds begin with the same seed.
-            None if plan.pairs < Seeds::Floor.count() => {
-                Ok(find(&self.plan(case, site, Seeds::Floor)?))
-            }
-            found => Ok(found),
-        }
+    /// The counts of any revision that had the same inputs, byte by byte: programs, files, kernel, machine, job and seeds.
+    ///
+    /// `counted`: the file with the recording of these inputs.
+    fn counted_alike(&self, counted: &Path, site: &Site) -> Option<Measured> {
+        let counted = std::fs::read_to_string(counted).ok()?;
+        let (id, tree) = counted.split_once('\n')?;
+        let recording = Store::open_for_reading(&self.store).ok()?.read(id).ok()?;
+        // Paths in the recording are those of the tree that was counted.
+        let site = Site { folder: tree.into(), ..site.clone() };
+        matches!(recording.state, State::Finished | State::StoppedSettled)
+            .then(|| Measured { key: Self::key(&recording, &site, None), recording })
     }
 
-    /// The file with the recording of some inputs and the tree that was counted.
-    fn counted_file(&self, inputs: &str) -> Option<PathBuf> {
+    /// The file with the recording of a plan's inputs and the tree that was counted.
+    fn counted_file(&self, machine: &dyn Machine, plan: &Plan) -> Option<PathBuf> {
         let folder = self.counted.as_ref()?;
+        let inputs = machine.inputs(plan)?;
         std::fs::create_dir_all(folder).ok()?;
         Some(folder.join(inputs))
     }
