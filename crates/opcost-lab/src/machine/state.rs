@@ -128,18 +128,41 @@ pub(super) fn program_state(path: &Path) -> Option<ProgramState> {
 
 /// The state of a file that one process asks for again and again: [`program_state`], read once while the file stays the same.
 pub(super) fn tool_state(path: &Path) -> Option<ProgramState> {
-    /// Length, inode and time of the last change, which tell a file from the one that takes its place.
-    type Stamp = (u64, u64, i64, i64);
-    static KNOWN: Mutex<BTreeMap<PathBuf, (Stamp, ProgramState)>> = Mutex::new(BTreeMap::new());
-    let file = fs::metadata(path).ok()?;
-    let stamp = (file.len(), file.ino(), file.mtime(), file.mtime_nsec());
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, state)) = known.get(path).filter(|(before, _)| *before == stamp) {
-        return Some(state.clone());
+    static KNOWN: OfFiles<ProgramState> = OfFiles::new();
+    KNOWN.get(path, "", || program_state(path).ok_or(())).ok()
+}
+
+/// What one process asks of files again and again, kept while each file stays the same.
+pub(super) struct OfFiles<T>(Mutex<BTreeMap<(PathBuf, String), (Stamp, T)>>);
+
+/// Length, inode and time of the last change, which tell a file from the one that takes its place.
+type Stamp = (u64, u64, i64, i64);
+
+impl<T: Clone> OfFiles<T> {
+    pub(super) const fn new() -> OfFiles<T> {
+        OfFiles(Mutex::new(BTreeMap::new()))
     }
-    let state = program_state(path)?;
-    known.insert(path.to_path_buf(), (stamp, state.clone()));
-    Some(state)
+
+    /// The answer of a file to a question.
+    ///
+    /// `ask`: asks for it, unless the file answered before. An error is not kept.
+    pub(super) fn get<E>(
+        &self,
+        path: &Path,
+        question: &str,
+        ask: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        let Ok(file) = fs::metadata(path) else { return ask() };
+        let stamp = (file.len(), file.ino(), file.mtime(), file.mtime_nsec());
+        let key = (path.to_path_buf(), question.to_string());
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, answer)) = known.get(&key).filter(|(before, _)| *before == stamp) {
+            return Ok(answer.clone());
+        }
+        let answer = ask()?;
+        known.insert(key, (stamp, answer.clone()));
+        Ok(answer)
+    }
 }
 
 #[cfg(test)]
@@ -185,6 +208,21 @@ mod tests {
             fs::write(path, text).unwrap();
         }
         root
+    }
+
+    #[test]
+    fn a_file_answers_once_while_it_stays_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("qemu");
+        let answers: OfFiles<u32> = OfFiles::new();
+        let ask = |question: &str, answer| answers.get(&path, question, || answer);
+        assert_eq!(ask("", Err(())), Err(()), "no file");
+        assert_eq!(ask("", Ok(1)), Ok(1), "an answer without a file is not kept");
+        fs::write(&path, "1").unwrap();
+        assert_eq!(ask("", Err(())), Err(()));
+        assert_eq!([ask("", Ok(2)), ask("", Ok(3)), ask("x", Ok(4))], [Ok(2), Ok(2), Ok(4)]);
+        fs::write(&path, "22").unwrap();
+        assert_eq!(ask("", Ok(5)), Ok(5), "another file");
     }
 
     #[test]

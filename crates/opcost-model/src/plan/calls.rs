@@ -89,20 +89,6 @@ impl FromStr for CalledFunctions {
     }
 }
 
-impl TryFrom<String> for CalledFunctions {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<CalledFunctions, String> {
-        text.parse()
-    }
-}
-
-impl From<CalledFunctions> for String {
-    fn from(called: CalledFunctions) -> String {
-        called.to_string()
-    }
-}
-
 impl fmt::Display for CalledFunctions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{CALLS}{}{}", self.name, self.domain.suffix())

@@ -77,20 +77,6 @@ impl FromStr for Counted {
     }
 }
 
-impl TryFrom<String> for Counted {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Counted, String> {
-        text.parse()
-    }
-}
-
-impl From<Counted> for String {
-    fn from(counted: Counted) -> String {
-        counted.to_string()
-    }
-}
-
 impl fmt::Display for Counted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -64,6 +64,34 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+/// Has plans hold values of these types as the texts that users write, which `FromStr` reads and `Display` writes.
+macro_rules! held_as_written {
+    ($($name:ty),+) => {$(
+        impl TryFrom<String> for $name {
+            type Error = String;
+
+            fn try_from(text: String) -> Result<$name, String> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(value: $name) -> String {
+                value.to_string()
+            }
+        }
+    )+};
+}
+
+held_as_written!(
+    CalledFunctions,
+    Counted,
+    OpsPattern,
+    SameFile,
+    service::ReadySign,
+    SteppedOperation
+);
+
 /// Everything that makes up a recording before its first run.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Plan {

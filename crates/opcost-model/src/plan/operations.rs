@@ -97,20 +97,6 @@ impl FromStr for OpsPattern {
     }
 }
 
-impl TryFrom<String> for OpsPattern {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<OpsPattern, String> {
-        text.parse()
-    }
-}
-
-impl From<OpsPattern> for String {
-    fn from(pattern: OpsPattern) -> String {
-        pattern.0
-    }
-}
-
 impl fmt::Display for OpsPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

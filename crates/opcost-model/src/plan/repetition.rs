@@ -218,7 +218,7 @@ fn variant(plan: &VariantPlan, kernels: &mut BTreeMap<String, KernelRecipe>) -> 
         variant.disk = guest.disk.as_ref().map(ToString::to_string);
         variant.root = guest.root.as_ref().map(path);
         variant.service = guest.service.as_ref().map(|service| service.line.clone());
-        variant.ready = guest.service.as_ref().map(|service| service.ready.as_str().to_string());
+        variant.ready = guest.service.as_ref().map(|service| service.ready.to_string());
     }
     variant
 }

@@ -27,20 +27,6 @@ impl FromStr for SameFile {
     }
 }
 
-impl TryFrom<String> for SameFile {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<SameFile> for String {
-    fn from(same: SameFile) -> String {
-        same.to_string()
-    }
-}
-
 impl fmt::Display for SameFile {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}={}", self.old, self.new)

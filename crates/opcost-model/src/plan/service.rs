@@ -2,6 +2,7 @@
 
 use opcost_record::service::Ready;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::str::FromStr;
 
 /// A program that is started and ready before the work, in the same guest, and ended after it.
@@ -19,11 +20,6 @@ pub struct ServicePlan {
 pub struct ReadySign(String);
 
 impl ReadySign {
-    /// The sign as the user wrote it.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
     /// The sign as a guest is told.
     pub fn of_guest(&self) -> Ready {
         read(&self.0).expect("it was read when it was made")
@@ -38,17 +34,9 @@ impl FromStr for ReadySign {
     }
 }
 
-impl TryFrom<String> for ReadySign {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<ReadySign, String> {
-        text.parse()
-    }
-}
-
-impl From<ReadySign> for String {
-    fn from(sign: ReadySign) -> String {
-        sign.0
+impl fmt::Display for ReadySign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 

@@ -68,20 +68,6 @@ impl FromStr for SteppedOperation {
     }
 }
 
-impl TryFrom<String> for SteppedOperation {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<SteppedOperation, String> {
-        text.parse()
-    }
-}
-
-impl From<SteppedOperation> for String {
-    fn from(stepped: SteppedOperation) -> String {
-        stepped.to_string()
-    }
-}
-
 impl fmt::Display for SteppedOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -144,7 +144,7 @@ static SETTINGS: &[Setting] = &[
     .unkeyed(),
     setting("service", "service", |of| {
         let service = of.guest().and_then(|guest| guest.service.as_ref());
-        one(service.map(|service| format!("{} ({})", service.line, service.ready.as_str())))
+        one(service.map(|service| format!("{} ({})", service.line, service.ready)))
     })
     .of_guests(&["service", "ready"])
     .refused(WORK)

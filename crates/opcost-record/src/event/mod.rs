@@ -144,6 +144,9 @@ impl Event {
 
     /// Why a name means no event, with the nearest names.
     pub fn unknown(name: &str) -> String {
+        if MetricRow::find(name).is_some() {
+            return "a metric, which runs have without --count where the machine can count it; 'opcost list events' shows all".into();
+        }
         format!(
             "nothing that can be counted{}; 'opcost list events' shows all, and {CALLS}FUNCTION counts a function's calls",
             did_you_mean(name, Event::names())
@@ -268,6 +271,7 @@ mod tests {
         assert!(Event::named("allocation").is_empty());
         let told = Event::unknown("allocation");
         assert!(told.contains("did you mean allocations"), "{told}");
+        assert!(Event::unknown("system-calls").contains("without --count"));
         assert!(Event::unknown("xyzzy").contains("opcost list events"));
         assert_eq!(Event::named(ALL).len(), EVENTS.len());
         let kernel = Event::named(KERNEL);

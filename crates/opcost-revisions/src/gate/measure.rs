@@ -133,13 +133,13 @@ impl<'a> Bench<'a> {
         let plan = self.plan(case, &built.site, seeds)?;
         let (machine, state) = machine_for(self.globals.quiet, &plan, self.interrupt)?;
         let counted = self.counted_file(machine.as_ref(), &plan);
-        let mut found = counted.as_deref().and_then(|file| self.counted_alike(file, &built.site));
-        // Counts with more seeds begin with the same seed.
-        if found.is_none() && plan.pairs < Seeds::Floor.count() {
+        let mut files = Vec::from_iter(counted.clone());
+        if plan.pairs < Seeds::Floor.count() {
+            // Counts with more seeds begin with the same seed, and are those of a base.
             let floor = self.plan(case, &built.site, Seeds::Floor)?;
-            let file = self.counted_file(machine.as_ref(), &floor);
-            found = file.and_then(|file| self.counted_alike(&file, &built.site));
+            files.splice(0..0, self.counted_file(machine.as_ref(), &floor));
         }
+        let found = files.iter().find_map(|file| self.counted_alike(file, &built.site));
         if let Some(found) = found {
             self.found.set(self.found.get() + 1);
             return Ok(found);

@@ -698,7 +698,7 @@ fn a_push_keeps_figures_and_draws_them_for_any_host_of_pages() {
     let noted = |folder: &str| yard.git(&["notes", "--ref=opcost", "list"], folder).lines().count();
     assert_eq!(noted("forge"), 1);
     let index = yard.lab.read("report/history/index.html");
-    assert!(index.contains("<a href=\"loop.html\">loop ") && index.contains("\"a-b.html\">a/b "));
+    assert!(index.contains("<a href=\"loop.html\">loop ") && index.contains("\"a=b.html\">a/b "));
     assert!(yard.lab.read("report/history/loop.html").contains("<svg"));
     assert!(yard.lab.read("report/history/loop.svg").starts_with("<svg"));
     // Another job's note came first.

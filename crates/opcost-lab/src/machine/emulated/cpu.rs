@@ -5,6 +5,7 @@
 //! experiment is about this feature.
 
 use super::Tools;
+use crate::machine::state::OfFiles;
 use opcost_base::exit::{HasStatus, Status};
 use opcost_record::Architecture;
 use std::io::Write;
@@ -68,8 +69,10 @@ impl HasStatus for CpuError {
 pub(super) fn check(tools: &Tools, model: &str) -> Result<Vec<String>, CpuError> {
     let program = || tools.qemu.display().to_string();
     let silent = |said: String| CpuError::Silent { model: model.into(), program: program(), said };
-    let (ended_well, said) =
-        make_machine(tools, model).map_err(|error| silent(error.to_string()))?;
+    static MADE: OfFiles<(bool, String)> = OfFiles::new();
+    let (ended_well, said) = MADE
+        .get(&tools.qemu, model, || make_machine(tools, model))
+        .map_err(|error| silent(error.to_string()))?;
     if !ended_well {
         let line = said.lines().last().unwrap_or_default();
         let said = match line.split_once(": ") {

@@ -1,5 +1,6 @@
 //! Finds the tools that emulation needs: QEMU, the plugin, the guest's init.
 
+use crate::machine::state::OfFiles;
 use crate::shipped::{Shipped, VARIABLE};
 use opcost_base::exit::{HasStatus, Status};
 use opcost_kernel::{KernelSpec, default_cache, kept};
@@ -223,7 +224,8 @@ impl Tools {
         let path = std::env::var_os("PATH");
         let qemu = find_program(OsStr::new(&program), path.as_deref(), Path::new("/"))
             .map_err(|_| ToolError::NoQemu { program, package })?;
-        let qemu_version = version_of(&qemu, package)?;
+        static VERSIONS: OfFiles<String> = OfFiles::new();
+        let qemu_version = VERSIONS.get(&qemu, "", || version_of(&qemu, package))?;
         if version_number(&qemu_version).is_some_and(|found| found < QEMU_OLDEST) {
             return Err(ToolError::Old { path: qemu, found: qemu_version, package });
         }
