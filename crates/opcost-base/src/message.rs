@@ -4,6 +4,7 @@
 use indicatif::{ProgressBar, WeakProgressBar};
 use opcost_record::printable::{Output, printable_lines, safe};
 use std::fmt::Arguments;
+use std::io::{Write as _, stderr};
 use std::sync::{Mutex, PoisonError};
 
 /// The line of progress that the terminal shows; messages appear above it.
@@ -29,9 +30,11 @@ pub fn show(lines: &str) {
 
 fn print(text: &str) {
     let drawn = DRAWN.lock().unwrap_or_else(PoisonError::into_inner);
+    // A terminal that hung up takes no message; what is left to do is done nevertheless.
+    let print = || drop(writeln!(stderr(), "{text}"));
     match drawn.as_ref().and_then(WeakProgressBar::upgrade) {
-        Some(line) => line.suspend(|| eprintln!("{text}")),
-        None => eprintln!("{text}"),
+        Some(line) => line.suspend(print),
+        None => print(),
     }
 }
 

@@ -19,6 +19,8 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+const SIGILL: i32 = 4;
+
 /// Lines of a failed program's messages that an error shows.
 const LINES_SHOWN: usize = 4;
 
@@ -96,6 +98,8 @@ pub struct Runner<'a> {
     timeout: Duration,
     /// The number of the process that ran last.
     process: Cell<i32>,
+    /// The signal that ended it, else 0.
+    signal: Cell<i32>,
     /// Threads that programs started since this was asked last.
     threads: Cell<u64>,
 }
@@ -124,6 +128,7 @@ impl<'a> Runner<'a> {
             interrupt,
             timeout,
             process: Cell::new(0),
+            signal: Cell::new(0),
             threads: Cell::new(0),
         })
     }
@@ -150,8 +155,7 @@ impl<'a> Runner<'a> {
     pub(crate) fn probe(&self, invocation: &Invocation, orders: &Orders) -> Result<Probe> {
         let out = self.scratch.path().join("readings");
         let _ = fs::remove_file(&out);
-        let spawn = self.emulated(invocation, Some(orders), None);
-        let printed = self.run(spawn)?;
+        let printed = self.run_emulated(invocation, Some(orders), None)?;
         let text = fs::read_to_string(&out).unwrap_or_default();
         let mut numbers = text.split_whitespace().filter_map(|word| word.parse::<u64>().ok());
         let (Some(readings), Some(threads)) = (numbers.next(), numbers.next()) else {
@@ -217,8 +221,7 @@ impl<'a> Runner<'a> {
             separate_recs: 1,
             ..Settings::default()
         };
-        let spawn = self.emulated(&trial.invocation, orders, Some(&settings.encode()));
-        self.run(spawn)?;
+        self.run_emulated(&trial.invocation, orders, Some(&settings.encode()))?;
         self.read(&folder, trial.iterations, bounds)
     }
 
@@ -255,6 +258,33 @@ impl<'a> Runner<'a> {
         spawn.cwd = Some(folder.clone());
         spawn.aslr = Aslr::Fixed;
         spawn
+    }
+
+    /// Runs a program in the emulator, and returns what it printed. If SIGILL ends the program, the error has the instruction.
+    fn run_emulated(
+        &self,
+        invocation: &Invocation,
+        orders: Option<&Orders>,
+        settings: Option<&str>,
+    ) -> Result<String> {
+        let ran = self.run(self.emulated(invocation, orders, settings));
+        let Err(error) = ran else { return ran };
+        if self.signal.get() != SIGILL {
+            return Err(error);
+        }
+        // Only the plugin sees the instruction.
+        let file = |name: &str| self.scratch.path().join(name).to_string_lossy().into_owned();
+        let again = Settings {
+            out_file: file("refused.%p"),
+            log: Log::File(file("refused-log.%p")),
+            quiet: true,
+            ..Settings::default()
+        };
+        let _ = self.run(self.emulated(invocation, orders, Some(&again.encode())));
+        let log = file(&format!("refused-log.{}", self.process.get()));
+        let log = fs::read_to_string(log).unwrap_or_default();
+        let why = log.lines().find_map(|line| Some(line.split_once("== signal ")?.1));
+        Err(why.map_or(error, |why| fail(Status::WorkFailed, format!("signal {why}"))))
     }
 
     /// Adds up what the program's process wrote; its children's files are others'.
@@ -331,6 +361,7 @@ impl<'a> Runner<'a> {
         let mut running =
             spawn.hold().and_then(Held::release).map_err(|error| fail(Status::Missing, error))?;
         self.process.set(running.pid());
+        self.signal.set(0);
         let exit = running
             .wait(Some(self.timeout), self.interrupt)
             .context("cannot wait for the benchmark")?;
@@ -343,7 +374,10 @@ impl<'a> Runner<'a> {
             }
             (_, ProcessStatus::Code(0)) => return Ok(text(&printed)),
             (_, ProcessStatus::Code(code)) => format!("its program ended with status {code}"),
-            (_, ProcessStatus::Signal(signal)) => format!("signal {signal} ended its program"),
+            (_, ProcessStatus::Signal(signal)) => {
+                self.signal.set(signal);
+                format!("signal {signal} ended its program")
+            }
         };
         let (said, printed) = (text(&said), text(&printed));
         let lines: Vec<&str> = [printed.as_str(), said.as_str()]

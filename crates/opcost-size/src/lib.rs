@@ -34,5 +34,5 @@ pub use error::{ContentsError, SizeError};
 pub use function::{FunctionDifference, compare_function};
 pub use inventory::{Inventory, Names, SectionSize, SymbolSize};
 pub use operand::CodeNames;
-pub use refused::Refused;
+pub use refused::{Ran, Refused};
 pub use totals::{Class, Totals};

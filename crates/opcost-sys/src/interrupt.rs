@@ -7,6 +7,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::time::Duration;
 
 /// The signals that interrupt.
 const SIGNALS: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
@@ -40,6 +41,17 @@ extern "C" fn on_signal(signal: c_int) {
 /// Counts the signal; async-signal-safe: an atomic.
 extern "C" fn on_continue(_: c_int) {
     CONTINUATIONS.fetch_add(1, Ordering::SeqCst);
+}
+
+/// What a wait for input found.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Input {
+    /// The input can be read.
+    Ready,
+    /// The other end is gone: a terminal that hung up, which would be read as an endless file without a byte.
+    Gone,
+    /// The time has passed, or a signal came.
+    None,
 }
 
 /// Watches for signals that interrupt, from installation until dropped.
@@ -104,6 +116,25 @@ impl Interrupt {
     /// between them.
     pub fn continuations(&self) -> u32 {
         if self.installed { CONTINUATIONS.load(Ordering::SeqCst) } else { 0 }
+    }
+
+    /// Waits until `input` can be read, a signal comes, or `limit` has passed.
+    pub fn wait_for_input(&self, input: BorrowedFd<'_>, limit: Duration) -> Input {
+        let polled = |fd: c_int| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        // The kernel ignores a negative descriptor.
+        let signals = self.as_fd().map_or(-1, |event| event.as_raw_fd());
+        let mut entries = [polled(input.as_raw_fd()), polled(signals)];
+        let limit_ms = limit.as_millis().min(i32::MAX as u128) as c_int;
+        // SAFETY: `entries` are valid for their number.
+        if unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, limit_ms) } <= 0
+        {
+            return Input::None;
+        }
+        match entries[0].revents {
+            0 => Input::None,
+            found if found & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0 => Input::Gone,
+            _ => Input::Ready,
+        }
     }
 
     /// A descriptor that is readable from the first signal on; `None` if no signal can come. Only poll the descriptor: reading

@@ -10,10 +10,12 @@ use crossterm::execute;
 use crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
-use opcost_sys::interrupt::Interrupt;
+use opcost_sys::interrupt::{Input, Interrupt};
 use ratatui_core::terminal::Terminal;
 use ratatui_crossterm::CrosstermBackend;
-use std::io::stdout;
+use std::io::{stdin, stdout};
+use std::mem::ManuallyDrop;
+use std::os::fd::AsFd as _;
 use std::panic;
 use std::time::Duration;
 
@@ -65,8 +67,10 @@ pub fn show(live: Live, length: Duration, caption: &Caption, interrupt: &Interru
 /// Draws and takes keys until the user quits or a signal comes.
 fn look(watch: &Watch, caption: &Caption, interrupt: &Interrupt) -> Result<()> {
     let _borrowed = Borrowed::take().context("cannot use the terminal")?;
-    let mut terminal =
-        Terminal::new(CrosstermBackend::new(stdout())).context("cannot use the terminal")?;
+    // Dropped, it shows the cursor too, and where the terminal is gone it panics over that.
+    let mut terminal = ManuallyDrop::new(
+        Terminal::new(CrosstermBackend::new(stdout())).context("cannot use the terminal")?,
+    );
     let mut state = State::default();
     let mut is_drawn = false;
     while !interrupt.is_set() {
@@ -85,8 +89,11 @@ fn look(watch: &Watch, caption: &Caption, interrupt: &Interrupt) -> Result<()> {
             };
             terminal.draw(draw_all).context("cannot write to the terminal")?;
         }
-        // A signal makes `poll` return early.
-        if !event::poll(GLANCE).unwrap_or(false) {
+        // crossterm reads the keyboard of a terminal that hung up for ever, so it never waits itself.
+        if interrupt.wait_for_input(stdin().as_fd(), GLANCE) == Input::Gone || interrupt.is_set() {
+            break;
+        }
+        if !event::poll(Duration::ZERO).unwrap_or(false) {
             continue;
         }
         // A key came, or the terminal has another size.

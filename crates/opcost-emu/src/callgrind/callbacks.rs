@@ -400,11 +400,12 @@ unsafe extern "C" fn on_block(vcpu: c_uint, data: *mut c_void) {
                 std::process::exit(5);
             }
         }
-        if fatal::pending() || block.traps {
+        if fatal::pending() || block.traps.is_some() {
             drop(guard.take());
-            let traps = block.traps && state.dispositions.are_fatal(fatal::SIGILL);
+            let is_fatal = state.dispositions.are_fatal(fatal::SIGILL);
             fatal::pass_on(&state.dispositions, || state.write_before_death());
-            if traps {
+            if let Some(why) = block.traps.as_ref().filter(|_| is_fatal) {
+                state.say(true, &[why]);
                 state.write_before_death();
             }
             guard = state.guard(slot);

@@ -1,15 +1,25 @@
 //! Blocks of code: QEMU's translations, with the function of each.
 
 use super::files::Files;
-use super::request;
+use super::{registers, request};
 use crate::api::{self, Api};
 use crate::decode::{Exit, Facts};
 use crate::target::Target;
 use opcost_callgrind::settings::Settings;
+use opcost_record::Architecture;
+use opcost_record::emulation::LastInstruction;
+use opcost_record::printable::printable;
 use opcost_record::symbols::PAGE_BYTES;
+use opcost_size::{Ran, Refused};
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_void;
 use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// A block has no more instructions (TCG_MAX_INSNS of include/tcg/tcg.h).
+const INSTRUCTIONS_MAX: usize = 512;
+
+/// Features whose instructions QEMU reads whole before it refuses them, so their lengths do not tell.
+const NOT_IN_OLD_QEMU: [&str; 3] = ["RDPID", "VAES", "VPCLMULQDQ"];
 
 /// A block, which lives for ever.
 pub(super) struct Block {
@@ -25,8 +35,8 @@ pub(super) struct Block {
     pub(super) is_return: bool,
     /// Whether the last instruction repeats itself, each time as a block of its own.
     pub(super) repeats: bool,
-    /// Whether the last instruction can never finish.
-    pub(super) traps: bool,
+    /// Why SIGILL ends the program here, if the last instruction can never finish.
+    pub(super) traps: Option<Box<str>>,
     /// The instructions' bytes, if a client request is among them.
     pub(super) codes: Option<Box<[Vec<u8>]>>,
 }
@@ -121,6 +131,7 @@ impl Code {
             addresses.push(at.wrapping_add(code.len() as u64));
         }
         let at = self.files.at(start, settings);
+        let traps = self.cause(target.architecture, &addresses, last, settings);
         let mut hasher = DefaultHasher::new();
         bytes.hash(&mut hasher);
         let key = (start, hasher.finish(), at.function);
@@ -138,7 +149,7 @@ impl Code {
                 is_call: matches!(last.exit, Exit::Call | Exit::CallIndirect),
                 is_return: last.exit == Exit::Return,
                 repeats: last.repeat.is_some(),
-                traps: last.never_retires,
+                traps,
                 codes: keeps
                     .then(|| bytes[..facts.len()].iter().map(|code| code.to_vec()).collect()),
             }))
@@ -152,5 +163,44 @@ impl Code {
         };
         let requests = requests.into_iter().map(&mut site).collect();
         Some(Translated { block, accesses, requests })
+    }
+
+    /// Why SIGILL ends a program at a block's last instruction, if it does: nothing else would have ended the block there.
+    fn cause(
+        &mut self,
+        architecture: Architecture,
+        addresses: &[u64],
+        last: Facts,
+        settings: &Settings,
+    ) -> Option<Box<str>> {
+        let &[.., address, end] = addresses else { return None };
+        let page = |at: u64| at / PAGE_BYTES as u64;
+        let ends_here = last.never_retires
+            || last.exit == Exit::Next
+                && addresses.len() <= INSTRUCTIONS_MAX
+                && page(address) == page(end);
+        if !ends_here {
+            return None;
+        }
+        // QEMU reads no further than it needs to see that it cannot execute an instruction.
+        let mut code = [0; LastInstruction::BYTES];
+        let length = code.len().min(PAGE_BYTES - (address % PAGE_BYTES as u64) as usize);
+        let is_read = registers::read(address, &mut code[..length]);
+        let refused = Refused::read(&code[..length], address, architecture).filter(|_| is_read);
+        let lacks = |refused: &Refused| {
+            refused.features.iter().any(|feature| NOT_IN_OLD_QEMU.contains(&&**feature))
+        };
+        if !last.never_retires && !refused.as_ref().is_some_and(lacks) {
+            return None;
+        }
+        let file = self.files.at(address, settings).section >> 1;
+        let name = self.files.path(file as usize).rsplit('/').next().unwrap_or_default();
+        let mut place = format!("{address:#x}");
+        if !name.is_empty() {
+            place += &format!(" in {}", printable(name));
+        }
+        let model = architecture.row().cpu_model;
+        let cause = Ran::Callgrind { model }.cause(refused.as_ref(), Some(&place));
+        Some(format!("signal 4 (SIGILL) kills it: {cause}").into())
     }
 }

@@ -3,7 +3,7 @@
 //! - A signal from outside is held back until a block begins.
 //! - A signal that the program sends itself (`abort`, `raise`) is seen as its system call.
 //! - An access to memory that is not there is seen as QEMU's own signal, in front of QEMU's handler.
-//! - `ud2` is seen when its block begins.
+//! - `ud2`, and an instruction that the CPU model lacks, are seen when their block begins.
 //!
 //! A program that lives on nevertheless replaces the file when it ends. A division by zero is not seen.
 

@@ -57,7 +57,7 @@ impl Trial {
             is_call: end == End::Call,
             is_return: end == End::Return,
             repeats: false,
-            traps: false,
+            traps: None,
             codes: None,
         }))
     }

@@ -85,14 +85,13 @@ impl Series {
         steps.collect()
     }
 
-    /// The effect of all commits together on a figure: the sum of the steps.
+    /// The effect of all commits together on a figure: the sum of the steps; unknown if the last commit has no value.
     pub fn total(&self, figure: usize) -> Step {
         let SeriesFigure { base, floor, .. } = &self.figures[figure];
-        let last = self.rows.iter().rev().find_map(|row| row.values[figure].as_ref().ok());
-        match (base, last) {
-            (Ok(from), Some(value)) => Self::step(*from, *value, *floor),
-            (Err(why), _) => Step::Unknown(why.clone()),
-            (_, None) => Step::Unknown("no commit has a value".into()),
+        match (base, self.rows.last().map(|row| &row.values[figure])) {
+            (Ok(from), Some(Ok(value))) => Self::step(*from, *value, *floor),
+            (Err(why), _) | (_, Some(Err(why))) => Step::Unknown(why.clone()),
+            (_, None) => Step::Unknown("there is no commit".into()),
         }
     }
 
@@ -203,7 +202,7 @@ mod tests {
         let of = series(Err("it does not build"), &[Ok(150), Ok(150)]);
         assert_eq!(changes(&of.steps(0)), [None, Some(0)]);
         assert_eq!(changes(&[of.total(0)]), [None]);
-        let of = series(Ok(1), &[Err("it does not build")]);
+        let of = series(Ok(1), &[Ok(1), Err("it does not build")]);
         assert_eq!(changes(&[of.total(0)]), [None]);
         let still = series(Ok(100), &[Ok(105), Ok(100)]);
         assert_eq!(still.changed(), (vec![], vec![0]));

@@ -1,7 +1,7 @@
 //! This computer: runs are processes under its own kernel.
 
 use super::emulated::default_kernel;
-use super::illegal::{self, Ran};
+use super::illegal;
 use super::program_regions::{self, Serving, Socket};
 use super::streams::{Kept, Streams};
 use super::window::Window;
@@ -24,6 +24,7 @@ use opcost_profile::session::Recorded;
 use opcost_profile::symbolise::symbolise;
 use opcost_record::message::MessageError;
 use opcost_record::{Domain, Failure, MetricKey, Outcome, Profile, Reading, Report, WORK};
+use opcost_size::Ran;
 use opcost_source::sampling::{
     Collecting, Granted, Intake, Recorder, SamplingPlan, existing, process_clock,
     sources as sampling_sources,

@@ -6,7 +6,7 @@ use object::read::elf::{ElfFile64, ProgramHeader};
 use opcost_record::emulation::LastInstruction;
 use opcost_record::printable::printable;
 use opcost_record::{Architecture, Failure, Outcome};
-use opcost_size::Refused;
+use opcost_size::{Ran, Refused};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -24,26 +24,6 @@ const SIGILL: i32 = 4;
 const SHELL_STATUS: i32 = 128 + SIGILL;
 
 const PAGE_BYTES: u64 = 4096;
-
-/// The advice for random number instructions in a guest that went on from a kept state.
-const FRESH_BOOTS: &str = "guests that go on from a kept state have no random number instructions: give --fresh-boots, and \
-                           a CPU model that has them";
-
-/// The machine on which a program ran.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Ran<'a> {
-    /// This computer.
-    Here,
-    /// An emulated CPU.
-    Emulated {
-        /// The CPU model.
-        model: &'a str,
-        /// Its architecture.
-        architecture: Architecture,
-        /// Whether the guest went on from a kept state, and so had no random number instructions.
-        kept: bool,
-    },
-}
 
 /// A trap in the kernel's log: `traps: prog[7] trap invalid opcode ip:401136 sp:7ffd error:0 in prog[401000+1000]`. Since Linux 6.9
 /// the offset in the file stands in front of the mapping's start: `prog[1136,401000+1000]`. On arm64:
@@ -100,67 +80,13 @@ pub(super) fn explain_alone(end: &mut RunEnd, last: &[u8], ran: Ran<'_>) {
 }
 
 fn cause(trap: Option<&Trap>, files: &[PathBuf], ran: Ran<'_>) -> String {
-    let cpu = match ran {
-        Ran::Here => "this computer's CPU".to_string(),
-        Ran::Emulated { model, .. } => format!("the CPU model {}", printable(model)),
+    let architecture = match ran {
+        Ran::Here => Architecture::of_machine(std::env::consts::ARCH).unwrap_or_default(),
+        Ran::Emulated { architecture, .. } => architecture,
+        Ran::Callgrind { .. } => Architecture::X86_64,
     };
-    let found = trap.and_then(|trap| Some((trap, trap.refused(files, ran.architecture())?)));
-    let Some((trap, Refused { text, features, is_on_purpose })) = found else {
-        let place = trap.map_or(String::new(), |trap| format!(" at {}", trap.place()));
-        return format!(
-            "it executed an instruction{place} that {cpu} does not have; {}",
-            remedy(&[], ran)
-        );
-    };
-    let place = trap.place();
-    if is_on_purpose {
-        return format!(
-            "it executed {text} at {place}, by which programs end themselves (a failed check, __builtin_trap)"
-        );
-    }
-    let remedy = remedy(&features, ran);
-    if features.is_empty() {
-        return format!("it executed '{text}' at {place}; {cpu} lacks it; {remedy}");
-    }
-    // Whether the model has them is then not known.
-    let lacks = if remedy == FRESH_BOOTS { String::new() } else { format!("; {cpu} lacks it") };
-    format!(
-        "it executed '{text}' at {place}, which needs {}{lacks}; {remedy}",
-        features.join(" and ")
-    )
-}
-
-/// The advice for features that a machine lacks; none are named if they are not known.
-fn remedy(features: &[String], ran: Ran<'_>) -> &'static str {
-    let any = |names: &[&str]| {
-        features.iter().any(|feature| names.iter().any(|name| feature.starts_with(name)))
-    };
-    match ran {
-        Ran::Here => "build it for this CPU, without -march of another",
-        Ran::Emulated { architecture: Architecture::Aarch64, .. } => {
-            "give a CPU model that has it (--cpu-model max has the most), or build the program without it (-march=armv8-a)"
-        }
-        Ran::Emulated { kept: true, .. } if any(&["RDRAND", "RDSEED"]) => FRESH_BOOTS,
-        Ran::Emulated { .. } if any(&["AVX512", "AMX", "AVX10"]) => {
-            "QEMU emulates it for no model: build the program without it, for example with -march=x86-64-v3"
-        }
-        Ran::Emulated { kept: true, .. } if features.is_empty() => {
-            "give a CPU model that has it (--cpu-model), --fresh-boots if it may be RDRAND, or build the program \
-             without it (-march=x86-64-v2)"
-        }
-        Ran::Emulated { .. } => {
-            "give a CPU model that has it (--cpu-model), or build the program without it (-march=x86-64-v2)"
-        }
-    }
-}
-
-impl Ran<'_> {
-    fn architecture(self) -> Architecture {
-        match self {
-            Ran::Here => Architecture::of_machine(std::env::consts::ARCH).unwrap_or_default(),
-            Ran::Emulated { architecture, .. } => architecture,
-        }
-    }
+    let refused = trap.and_then(|trap| trap.refused(files, architecture));
+    ran.cause(refused.as_ref(), trap.map(Trap::place).as_deref())
 }
 
 impl Trap {

@@ -431,10 +431,11 @@ fn mistakes_are_named() {
     let (code, why) = text(&["--baseline", "old.json"], &command);
     assert_eq!(code, Some(2));
     assert!(why.contains("no result of opcost bench --json"), "{why}");
-    // A benchmark that fails, one that reads the clock itself, and one that is well.
+    // A benchmark that fails, one that reads the clock itself, one with an instruction of AVX-512, and one that is well.
     let source = format!(
         "#![feature(test)]\nextern crate test;\n#[bench]\nfn fails(_: &mut test::Bencher) {{ panic!() }}\n\
          #[bench]\nfn reads(b: &mut test::Bencher) {{ b.iter(std::time::Instant::now) }}\n\
+         #[bench]\nfn sums(_: &mut test::Bencher) {{ unsafe {{ std::arch::asm!(\".byte 98, 241, 125, 72, 254, 192\") }} }}\n\
          #[bench]\nfn well(b: &mut test::Bencher) {{ b.iter(|| busy(100)) }}\n{BUSY_RUST}"
     );
     let command = compiled_rust(folder.path(), &source);
@@ -444,5 +445,10 @@ fn mistakes_are_named() {
     let error = |place: usize| found["benchmarks"][place]["error"].as_str().unwrap_or_default();
     assert!(error(0).contains("ended with status 101"), "{found:#}");
     assert!(error(1).contains("reads the clock"), "{found:#}");
-    assert!(found["benchmarks"][2]["instructions"].as_f64() > Some(BUSY_INSTRUCTIONS), "{found:#}");
+    assert!(error(2).contains("executed 'vpaddd zmm0,zmm0,zmm0' at 0x"), "{found:#}");
+    assert!(
+        error(2).contains("which needs AVX512F; the CPU model EPYC-Rome-v2 lacks it; QEMU"),
+        "{found:#}"
+    );
+    assert!(found["benchmarks"][3]["instructions"].as_f64() > Some(BUSY_INSTRUCTIONS), "{found:#}");
 }

@@ -277,6 +277,49 @@ fn a_program_that_a_signal_ends_leaves_its_counts() {
 }
 
 #[test]
+fn an_instruction_that_the_cpu_model_lacks_is_named() {
+    let body = "static void handler(int signal) { (void)signal; _exit(7); }
+    int main(int count, char **words) {
+        busy(1);
+        if (count > 2) signal(SIGILL, handler);
+        if (words[1][0] == 'w') __asm__ volatile (\"vpaddd %zmm0, %zmm0, %zmm0\");
+        if (words[1][0] == 'p') __asm__ volatile (\"rdpid %rax\");
+        if (words[1][0] == 't') __builtin_trap();
+        return 0;
+    }";
+    let Some(trial) = Trial::of(&[], body) else { return };
+    let run = |arguments: &[&str]| {
+        let line = [&["callgrind", "--quiet"], &PLAIN[..], &["./trial"], arguments].concat();
+        let ended = trial.run_by(OPCOST, &line);
+        (ended.status, String::from_utf8_lossy(&ended.stderr).into_owned())
+    };
+    let check = |argument: &str, parts: &[&str]| {
+        let (status, printed) = run(&[argument]);
+        assert_eq!(status.signal(), Some(libc::SIGILL));
+        for part in parts {
+            assert!(printed.contains(part), "{part} in {printed}");
+        }
+        assert_eq!(trial.costs("out").own("busy"), 4, "the counts until then are written");
+    };
+    let lacks = "the CPU model EPYC-Rome-v2 lacks it";
+    let remedy = "build the program without it, for example with -march=x86-64-v3";
+    check(
+        "w",
+        &[
+            "executed 'vpaddd zmm0,zmm0,zmm0' at 0x",
+            "in trial, which needs AVX512F;",
+            lacks,
+            remedy,
+        ],
+    );
+    check("p", &["executed 'rdpid rax' at 0x", "which needs RDPID;", lacks, remedy]);
+    check("t", &["executed ud2 at 0x", "by which programs end themselves"]);
+    // A program that asks this way what the CPU has goes on.
+    let (status, printed) = run(&["w", "handled"]);
+    assert_eq!((status.code(), printed.contains("SIGILL")), (Some(7), false), "{printed}");
+}
+
+#[test]
 fn functions_cost_what_valgrind_counts() {
     let body = "static int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
     static int compare(const void *left, const void *right) { return *(const int *)left - *(const int *)right; }

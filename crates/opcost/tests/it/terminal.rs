@@ -63,6 +63,38 @@ fn a_gate_draws_one_line() {
     assert_eq!(both, None);
 }
 
+/// Runs its arguments in a terminal that hangs up after the first bytes appear there, and prints how they ended.
+const HANGS_UP: &str = "
+import os, pty, signal, sys
+child, terminal = pty.fork()
+if child == 0:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    os.execvp(sys.argv[1], sys.argv[1:])
+os.read(terminal, 1)
+os.close(terminal)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+";
+
+#[test]
+fn a_terminal_that_hangs_up_ends_opcost() {
+    if !needs::programs(&["python3"]) {
+        return;
+    }
+    let lab = Lab::new();
+    let hang_up = |line: &str| {
+        let mut command = lab.shell(&format!("exec python3 -c \"$HANGS_UP\" \"$OPCOST\" {line}"));
+        command.env("HANGS_UP", HANGS_UP).env("TERM", "xterm");
+        command.spawn().unwrap().end().expect(0).stdout
+    };
+    // Interrupted, or its table could not be written.
+    let ended = hang_up("compare -n 2000 'sleep 0.01' true");
+    assert!(["130", "5"].contains(&ended.trim()), "{ended}");
+    assert_eq!(lab.json(&["list", "recordings", "--json"])[0]["state"], "interrupted");
+    if lab.run(&["top", "--batch", "1", "--delay", "0.1"]).status == Some(0) {
+        assert_eq!(hang_up("top").trim(), "0");
+    }
+}
+
 #[test]
 fn a_command_that_is_stopped_is_killed_and_named() {
     let lab = Lab::new();

@@ -35,7 +35,7 @@ pub use tools::{Artefact, Emulator, ToolError, Tools, artefact, default_kernel};
 
 use super::program_regions;
 use super::{Machine, RunEnd, Together};
-use crate::machine::illegal::{self, Ran};
+use crate::machine::illegal;
 use crate::machine::printed::Printed;
 use crate::machine::streams::{Kept, Streams};
 use anyhow::{Context, Result};
@@ -51,6 +51,7 @@ use opcost_record::printable::hexadecimal;
 use opcost_record::profile::Function;
 use opcost_record::request::{GuestRequest, PADDING, Variation};
 use opcost_record::{Architecture, Failure, Family, MetricKey, Outcome, Reading, WORKLOAD};
+use opcost_size::Ran;
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::spawn::Spawn;
 use opcost_sys::xdg;
