@@ -11,7 +11,7 @@ use std::process::Command;
 /// A limit that opcost itself does not reach, and every file here would exceed.
 const LIMIT: &str = "--read-limit=24M";
 /// The length of the files' contents.
-const LARGE_BYTES: u64 = 48 << 20;
+const LARGE_BYTES: u64 = 26 << 20;
 
 /// A gzip file of a beginning, of a text as often as `LARGE_BYTES` holds it, and of an end.
 fn gzip(begin: &str, repeated: &str, end: &str) -> Vec<u8> {
@@ -180,7 +180,7 @@ fn a_program_s_debug_information_is_unpacked_within_the_budget() {
     }
     let lab = Lab::new();
     lab.write("work.c", "int main(void) { return 0; }");
-    lab.write("zeros", vec![0; 48 << 20]);
+    lab.write("zeros", vec![0; LARGE_BYTES as usize]);
     let run = |program: &str, args: &[&str]| {
         let status = Command::new(program).args(args).current_dir(lab.dir()).status();
         assert!(status.unwrap().success(), "{program}");
