@@ -33,6 +33,9 @@ const ENVIRONMENT: u64 = 10_003 + 10_003 + 3 + 10_004 + 10_002;
 /// The readings of a benchmark that one run satisfies.
 const BENCHMARK: u64 = 2 + 10_002 + 2;
 
+/// The most timers that run around a benchmark: its test case's and four sections'.
+const TIMERS_MAX: u64 = 5;
+
 /// What stands between a test case's name and its benchmark's.
 const OF: &str = " / ";
 
@@ -104,27 +107,33 @@ fn trials(runner: &Runner<'_>, subject: &Subject, name: &str, _: usize) -> Resul
     let probe = runner.probe(&invocation, &quick())?;
     let place =
         benchmarks(&probe.printed).iter().position(|found| found == benchmark).ok_or_else(wrong)?;
-    // The test case's own timer reads the clock once before the first benchmark.
-    let environment = ENVIRONMENT + 1;
-    let begin = environment + place as u64 * BENCHMARK;
-    // The reading that ends the first run, and no other, is too early: so a second run, of two iterations, is the last one.
-    let mut steps = vec![(1, SHORT_NS)];
-    if place > 0 {
-        steps.push((environment + 1, SECOND_NS));
-    }
-    let mut shown = steps.clone();
-    shown.extend([(begin + 2, SHORT_NS), (begin + 3, SECOND_NS)]);
-    if shown[1].0 == begin + 2 {
-        shown[1].0 = begin + 1;
-    }
-    let probe = runner.probe(&invocation, &Orders { steps: shown, ..Orders::default() })?;
-    let of_line =
-        probe.printed.lines().filter(|line| line.contains("<BenchmarkResults ")).nth(place);
-    let estimated =
-        of_line.and_then(|line| value_after(line, "estimatedDuration=\"")?.parse::<f64>().ok());
-    if estimated != Some(SECOND_NS as f64 / 2.0) {
-        return Err(unknown_readings("its first run does not begin where it should"));
-    }
+    // The timers of the test case and of the sections around the benchmark each read the clock once before it begins.
+    let mut timers = 1..=TIMERS_MAX;
+    let (begin, mut steps) = loop {
+        let Some(timers) = timers.next() else {
+            return Err(unknown_readings("its first run does not begin where it should"));
+        };
+        let environment = ENVIRONMENT + timers;
+        let begin = environment + place as u64 * BENCHMARK;
+        // The reading that ends the first run, and no other, is too early: so a second run, of two iterations, is the last one.
+        let mut steps = vec![(1, SHORT_NS)];
+        if place > 0 {
+            steps.push((environment + 1, SECOND_NS));
+        }
+        let mut shown = steps.clone();
+        shown.extend([(begin + 2, SHORT_NS), (begin + 3, SECOND_NS)]);
+        if shown[1].0 == begin + 2 {
+            shown[1].0 = begin + 1;
+        }
+        let probe = runner.probe(&invocation, &Orders { steps: shown, ..Orders::default() })?;
+        let of_line =
+            probe.printed.lines().filter(|line| line.contains("<BenchmarkResults ")).nth(place);
+        let estimated =
+            of_line.and_then(|line| value_after(line, "estimatedDuration=\"")?.parse::<f64>().ok());
+        if estimated == Some(SECOND_NS as f64 / 2.0) {
+            break (begin, steps);
+        }
+    };
     steps.push((begin + 1, SHORT_NS));
     let trial = |doubled: u64| {
         let first = begin + 1 + 2 * doubled;

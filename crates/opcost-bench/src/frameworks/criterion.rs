@@ -16,7 +16,8 @@ pub(super) const ROW: Framework = Framework {
     tried: &["0.5.1"],
     recognise: |bytes| match crate_version(bytes, "criterion") {
         Some(version) => Some(Some(version)),
-        None => contains(bytes, "Criterion.rs ran in test mode").then_some(None),
+        // A copy of its sources has other paths.
+        None => contains(bytes, "is a Criterion.rs benchmark").then_some(None),
     },
     list: list_of_libtest,
     trials,

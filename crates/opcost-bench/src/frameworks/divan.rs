@@ -70,8 +70,7 @@ fn trials(runner: &Runner<'_>, subject: &Subject, name: &str, _: usize) -> Resul
     if runner.probe(&with(2, 10), &orders)?.readings != one.readings + 2 {
         return Err(unknown_readings("a further sample does not read the clock twice"));
     }
-    let sampled = one.printed.lines().rev().find(|line| line.contains('│')).unwrap_or_default();
-    if sampled.rsplit('│').next().map(str::trim) != Some("10") {
+    if iterations_printed(&one.printed) != Some("10") {
         return Err(unknown_readings(
             "its sample has another number of iterations than --sample-size asks for",
         ));
@@ -84,9 +83,24 @@ fn trials(runner: &Runner<'_>, subject: &Subject, name: &str, _: usize) -> Resul
     Ok([1, 10, 20, 40].map(trial).to_vec())
 }
 
+/// The number in the last column of a table. Rows of counters and allocations, which follow a benchmark's own, have none.
+fn iterations_printed(table: &str) -> Option<&str> {
+    let rows = table.lines().rev().filter_map(|line| line.rsplit_once('│'));
+    rows.map(|(_, column)| column.trim()).find(|column| !column.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_benchmark_with_a_counter_has_its_iterations_in_the_row_above() {
+        let table = "words    fastest       │ samples │ iters\n\
+            ╰─ 8     1 ns          │ 1       │ 10\n         \
+            8 Gitem/s     │         │\n         1 alloc       │         │\n";
+        assert_eq!(iterations_printed(table), Some("10"));
+        assert_eq!(iterations_printed("nothing"), None);
+    }
 
     #[test]
     fn the_leaves_of_a_tree_are_the_benchmarks() {

@@ -67,6 +67,15 @@ pub(crate) fn counter() -> Option<(String, &'static str)> {
     Some((kernel()?, "./"))
 }
 
+/// Whether the emulator's guests may have several CPUs.
+pub(crate) fn several_cpus() -> bool {
+    let version = crate::several_cpus::emulator_version().unwrap_or(0);
+    if version < 10 {
+        crate::skip::skip!("QEMU {version} has no guests with several CPUs");
+    }
+    version >= 10
+}
+
 /// The kernel to boot in an emulated machine of 64-bit ARM.
 pub(crate) fn kernel_arm64() -> Option<String> {
     let has = programs(&["qemu-system-aarch64"])

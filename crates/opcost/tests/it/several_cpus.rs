@@ -12,7 +12,7 @@ fn compare(lab: &Lab, kernel: &str, more: &[&str]) -> Ended {
 }
 
 /// The first number of the emulator's version.
-fn emulator_version() -> Option<u32> {
+pub(crate) fn emulator_version() -> Option<u32> {
     let told = Command::new("qemu-system-x86_64").arg("--version").output().ok()?.stdout;
     let told = String::from_utf8_lossy(&told).into_owned();
     told.split_once("version ")?.1.split('.').next()?.parse().ok()

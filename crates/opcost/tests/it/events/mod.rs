@@ -10,13 +10,25 @@ use std::process::Command;
 const HEAP: &str = r#"
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 /* Ends with a jump to one of two allocators, from one place for all calls. */
 __attribute__((noinline)) static void *made(unsigned long bytes, int zero) {
     return zero ? calloc(1, bytes) : malloc(bytes);
 }
 int main(int count, char **words) {
     char *kept[10];
-    if (count > 1) return 0;
+    if (count > 1 && words[1][0] == 'i') return 0;
+    if (count > 1) {
+        /* A child has memory of its own at the addresses of its parent's. */
+        kept[0] = malloc(1000);
+        if (fork() == 0) {
+            free(kept[0]);
+            kept[0] = malloc(500);
+            _exit(kept[0] == 0);
+        }
+        return wait(0) < 0;
+    }
     for (int at = 0; at < 10; at++) kept[at] = malloc(100 + at);
     for (int at = 0; at < 6; at++) free(kept[at]);
     kept[6] = realloc(kept[6], 5000);
@@ -56,6 +68,12 @@ fn valgrind(program: &str) -> [f64; 3] {
     numbers.try_into().expect(line)
 }
 
+/// The library that Debian's package libjemalloc2 has.
+fn jemalloc() -> Option<String> {
+    let library = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
+    std::path::Path::new(library).exists().then(|| library.into())
+}
+
 #[test]
 fn allocations_and_their_bytes_are_those_that_valgrind_counts() {
     if !needs::programs(&["cc", "valgrind"]) || !needs::emulator() {
@@ -81,6 +99,22 @@ fn allocations_and_their_bytes_are_those_that_valgrind_counts() {
         assert_eq!(ours[metric][0] - idle[metric][0], more, "{metric}");
     }
 
+    // jemalloc in place of the C library's.
+    match jemalloc() {
+        Some(library) => {
+            let preload = format!("LD_PRELOAD={library}");
+            let loaded = |work: &str| {
+                let count = ["--kernel", "none", "--count", "heap", "--env", &preload, work];
+                figures(&lab.json(&[&MEASURE[..], &count].concat()))
+            };
+            let (ours, idle) = (loaded(&program), loaded(&format!("{program} idle")));
+            for (metric, more) in [("allocations", allocations), ("allocated-bytes", bytes)] {
+                assert_eq!(ours[metric][0] - idle[metric][0], more, "{metric} of jemalloc");
+            }
+        }
+        None => crate::skip::skip!("there is no libjemalloc.so.2 here"),
+    }
+
     let ours = counted(&program);
     assert_eq!([ours["allocations"][0], ours["allocated-bytes"][0]], [allocations, bytes]);
     // Valgrind counts no free of null, and one for each realloc of memory.
@@ -100,10 +134,10 @@ struct Ran {
 }
 
 impl Ran {
-    /// Runs the program for so many rounds, with messages of so many bytes.
-    fn of(lab: &Lab, guest: &[&str], program: &str, rounds: u64, bytes: u64) -> Ran {
+    /// Runs the program with its numbers: rounds, bytes of a message, further work that only a guest may do, locks.
+    fn of(lab: &Lab, guest: &[&str], program: &str, numbers: [u64; 4]) -> Ran {
         let count = ["--seed", "1", "--count", "all", "--show-output"];
-        let work = format!("{program} {rounds} {bytes}");
+        let work = format!("{program} {}", numbers.map(|number| number.to_string()).join(" "));
         let shown = lab.output(&[&MEASURE[..], guest, &count, &[&work]].concat());
         let (printed, json) = shown.split_at(shown.find('{').unwrap());
         let printed = printed.lines().filter_map(|line| line.split_once('='));
@@ -111,6 +145,11 @@ impl Ran {
             printed: printed.map(|(name, value)| (name.into(), value.parse().unwrap())).collect(),
             figures: figures(&serde_json::from_str(json).unwrap()),
         }
+    }
+
+    /// How much more the kernel's own counters of these names, together, said than in another run.
+    fn more_printed(&self, than: &Ran, names: &[&str]) -> f64 {
+        names.iter().map(|name| self.printed[*name] - than.printed[*name]).sum()
     }
 
     fn count(&self, name: &str) -> f64 {
@@ -123,12 +162,33 @@ impl Ran {
     }
 }
 
+/// Further work of the program, with 40 units more in the second run.
+const FURTHER: [u64; 2] = [8, 48];
+
+/// Asserts what a unit of the further work is written to do, on every architecture. Work that the kernel had put off may begin
+/// within the run, so such events have some room.
+fn assert_further(few: &Ran, many: &Ran) {
+    for (metric, times, room) in [
+        ("file-windows", 1.0, 0.0),
+        ("mutexes-contended", 1.0, 0.0),
+        ("rcu-callbacks", 1.0, 4.0),
+        ("work-queued", 1.0, 4.0),
+        ("work-run", 1.0, 4.0),
+    ] {
+        let more = many.more(few, metric) - 40.0 * times;
+        assert!((0.0..=room).contains(&more), "{metric}: {more} more");
+    }
+    let timers = ["softirq-hrtimer", "softirq-net-rx"].map(|metric| many.more(few, metric));
+    assert_eq!(timers, ["hrtimer", "net-rx"].map(|name| many.more_printed(few, &[name])));
+    assert!(timers[0] >= 20.0, "packets were not sent at a pace");
+}
+
 /// The calls and failures of each system call by strace.
-fn strace(lab: &Lab, program: &str, rounds: u64, bytes: u64) -> BTreeMap<String, [f64; 2]> {
+fn strace(lab: &Lab, program: &str, numbers: [u64; 4]) -> BTreeMap<String, [f64; 2]> {
     let file = lab.path("strace");
     let mut command = Command::new("strace");
     command.args(["-f", "-c", "-o"]).arg(&file).arg(program);
-    let ended = command.args([rounds, bytes].map(|word| word.to_string())).output().unwrap();
+    let ended = command.args(numbers.map(|word| word.to_string())).output().unwrap();
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
     let mut calls = BTreeMap::new();
     for line in lab.lines("strace") {
@@ -149,11 +209,11 @@ fn events_of_the_kernel_are_those_of_its_own_counters_and_of_strace() {
         return;
     }
     let lab = Lab::new();
-    let program = compile(&lab, "guest", GUEST, &["-O1", "-static", "-w"]);
+    let program = compile(&lab, "guest", GUEST, &["-O1", "-static", "-w", "-pthread"]);
     let guest = ["--kernel", &kernel];
-    let few = Ran::of(&lab, &guest, &program, 40, 1000);
-    let many = Ran::of(&lab, &guest, &program, 840, 1000);
-    let long = Ran::of(&lab, &guest, &program, 40, 3000);
+    let few = Ran::of(&lab, &guest, &program, [40, 1000, 0, 1000]);
+    let many = Ran::of(&lab, &guest, &program, [840, 1000, 0, 1000]);
+    let long = Ran::of(&lab, &guest, &program, [40, 7000, 0, 2000]);
 
     // The rounds alone differ: 800 of them, each with these events, and one page that exists before.
     for (metric, times) in [
@@ -169,13 +229,23 @@ fn events_of_the_kernel_are_those_of_its_own_counters_and_of_strace() {
     ] {
         assert_eq!(many.more(&few, metric), 800.0 * times, "{metric}");
     }
-    // Longer messages only: their memory and their copies.
-    for (metric, bytes) in
-        [("slab-bytes", 2000.0), ("copied-from-programs", 2000.0), ("copied-to-programs", 2000.0)]
-    {
-        assert_eq!(long.more(&few, metric), 40.0 * bytes, "{metric}");
+    // Longer messages only: their second piece (struct msg_msgseg has 8 bytes) and their copies.
+    for (metric, each) in [
+        ("slab-bytes", 6008.0),
+        ("slab-allocations", 1.0),
+        ("slab-frees", 1.0),
+        ("copied-from-programs", 6000.0),
+        ("copied-to-programs", 6000.0),
+    ] {
+        // The locks' numbers are words of eight bytes.
+        let locks = if metric.starts_with("copied") { 8.0 * 1000.0 } else { 0.0 };
+        assert_eq!(long.more(&few, metric), 40.0 * each + locks, "{metric}");
     }
-    assert_eq!(long.more(&few, "slab-allocations"), 0.0);
+    // Locks, with some of ticks, and page faults that only try their semaphore.
+    for (metric, each) in [("spin-locks", 4.0), ("mutexes", 1.0), ("semaphores", 1.0)] {
+        let more = long.more(&few, metric) - 1000.0 * each;
+        assert!((0.0..=200.0).contains(&more), "{metric}: {more} more");
+    }
 
     // What the kernel itself counts within the program; its beginning and end are in the figures only.
     for (metric, name, around) in [
@@ -202,8 +272,35 @@ fn events_of_the_kernel_are_those_of_its_own_counters_and_of_strace() {
         assert_eq!(pages, many.printed["pgalloc"] - few.printed["pgalloc"]);
     }
 
+    // Two tasks allocate: what one holds cannot be told from what the other one does.
+    let heap = compile(&lab, "heap", HEAP, &["-O2", "-fno-builtin", "-static"]);
+    let counted = |work: &str| {
+        let count = ["--seed", "1", "--count", "heap"];
+        figures(&lab.json(&[&MEASURE[..], &guest, &count, &[work]].concat()))
+    };
+    let [alone, forked] = ["idle", "forks"].map(|how| counted(&format!("{heap} {how}")));
+    for (metric, more) in [("allocations", 2.0), ("allocated-bytes", 1500.0), ("frees", 1.0)] {
+        let before = alone.get(metric).map_or(0.0, |values| values[0]);
+        assert_eq!(forked[metric][0] - before, more, "{metric}");
+    }
+    assert!(alone.contains_key("heap-peak-bytes"));
+    assert!(forked.get("heap-peak-bytes").is_none_or(|values| values.is_empty()));
+
+    // Each unit flushes two pages one by one and writes two pages to a RAM disk.
+    let [few_further, further] =
+        FURTHER.map(|units| Ran::of(&lab, &guest, &program, [40, 1000, units, 0]));
+    assert_further(&few_further, &further);
+    for (metric, each) in [("tlb-flushes", 2.0), ("tlb-page-flushes", 2.0)] {
+        assert_eq!(further.more(&few_further, metric), 40.0 * each, "{metric}");
+    }
+    // A kernel without RAM disks has no requests.
+    if few_further.count("block-requests") > 0.0 {
+        assert_eq!(further.more(&few_further, "block-requests"), 40.0);
+        assert_eq!(further.more(&few_further, "block-bytes"), 40.0 * 8192.0);
+    }
+
     // Each system call and each error.
-    let calls = strace(&lab, &program, 40, 1000);
+    let calls = strace(&lab, &program, [40, 1000, 0, 1000]);
     assert_eq!(calls["msgrcv"], [40.0, 0.0]);
     for (name, [times, failed]) in &calls {
         if name == "total" {
@@ -226,23 +323,67 @@ fn events_of_an_arm64_kernel_have_the_same_names() {
     let lab = Lab::new();
     let (source, program) = (lab.write("guest.c", GUEST), lab.path("guest"));
     let mut compiler = Command::new("aarch64-linux-gnu-gcc");
-    compiler.args(["-O1", "-static", "-w", "-o"]).arg(&program).arg(source);
+    compiler.args(["-O1", "-static", "-w", "-pthread", "-o"]).arg(&program).arg(source);
     assert!(compiler.status().unwrap().success());
     let guest = ["--architecture", "arm64", "--kernel", &kernel];
-    let ran = Ran::of(&lab, &guest, program.to_str().unwrap(), 40, 1000);
-    for (metric, times) in [
-        ("socket-bytes-sent", 700.0 + 500.0),
-        ("packets-sent", 1.0),
-        ("softirq-net-rx", 1.0),
-        ("system-call:msgsnd", 1.0),
-        ("system-call-failed:openat:ENOENT", 1.0),
-        ("system-call-failed:read:EBADF", 1.0),
-    ] {
+    let program = program.to_str().unwrap();
+    let [few, ran] = FURTHER.map(|units| Ran::of(&lab, &guest, program, [40, 1000, units, 0]));
+    for (metric, times) in [("system-call:msgsnd", 1.0), ("system-call-failed:read:EBADF", 1.0)] {
         assert_eq!(ran.count(metric), 40.0 * times, "{metric}");
     }
-    let switches = ran.count("context-switches") - ran.printed["ctxt"];
-    assert!((0.0..=8.0).contains(&switches), "{switches} more");
+    // A unit sends 8,000 bytes at once and 8,000 at a pace.
+    assert_eq!(ran.count("socket-bytes-sent"), 40.0 * (700.0 + 500.0) + 48.0 * 16000.0);
+    let switches = ran.more(&few, "context-switches") - ran.more_printed(&few, &["ctxt"]);
+    assert!(switches.abs() <= 8.0, "{switches} more");
     assert!(ran.count("heap-left-bytes") > 0.0);
+
+    assert_further(&few, &ran);
+    if ran.printed["waking"] == 0.0 {
+        return crate::skip::skip!("the kernel of OPCOST_TEST_KERNEL_ARM64 has no tracepoints");
+    }
+    // Tracepoints, which the program counts within its run; some work that the kernel had put off runs after it.
+    for (metric, names, room) in [
+        ("slab-frees", &["kfree", "cache_free"][..], 0.0),
+        ("page-allocations", &["page_alloc"], 0.0),
+        ("semaphores-contended", &["semaphore"], 0.0),
+        // A task that wakes and does not get the mutex hits the tracepoint again.
+        ("mutexes-contended", &["mutex"], 2.0),
+        ("softirq-net-tx", &["net-tx"], 0.0),
+        ("softirq-tasklet", &["tasklet"], 0.0),
+        ("work-queued", &["work_queued"], 4.0),
+        ("work-run", &["work_run"], 4.0),
+        // The tracepoint leaves out tasks that were awake.
+        ("task-wakeups", &["waking", "wakeup_new"], 8.0),
+    ] {
+        let (ours, theirs) = (ran.more(&few, metric), ran.more_printed(&few, names));
+        assert!(theirs >= 40.0 && (ours - theirs).abs() <= room, "{metric}: {ours}, {theirs}");
+    }
+}
+
+#[test]
+fn events_between_two_cpus_are_those_of_the_kernels_own_counters() {
+    let Some(kernel) = needs::kernel() else { return };
+    if !needs::programs(&["cc"]) || !needs::several_cpus() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "guest", GUEST, &["-O1", "-static", "-w", "-pthread"]);
+    let guest = ["--kernel", &kernel, "--cpus", "2"];
+    let [few, many] = FURTHER.map(|units| Ran::of(&lab, &guest, &program, [40, 1000, units, 1000]));
+    // The kernel may interrupt the other CPU once more before the program begins or after it ended.
+    for (metric, name, least) in [
+        ("softirq-sched", "sched", 40.0),
+        ("call-interrupts", "call", 40.0),
+        ("reschedule-interrupts", "reschedule", 0.0),
+    ] {
+        let (ours, theirs) = (many.more(&few, metric), many.more_printed(&few, &[name]));
+        assert!(theirs >= least && (ours - theirs).abs() <= 2.0, "{metric}: {ours}, {theirs}");
+    }
+    // A unit moves the task there and back, and flushes two pages while a task of its memory runs on the other CPU.
+    assert!(many.more(&few, "task-migrations") >= 80.0);
+    if many.figures.contains_key("tlb-remote-flushes") {
+        assert_eq!(many.more(&few, "tlb-remote-flushes"), 80.0);
+    }
 }
 
 #[test]
