@@ -427,9 +427,8 @@ type Later = unsafe extern "C" fn(*const c_void, *mut c_void, u64);
 
 /// Has QEMU discard all translated code, once the running vCPU left its block. Returns whether QEMU can.
 pub(crate) fn discard_code() -> bool {
-    let flush = find(c"tb_flush").or_else(|| find(c"tb_flush__exclusive_or_serial"));
     let (Some(vcpu), Some(later), Some(flush)) =
-        (current_cpu(), find(c"async_safe_run_on_cpu"), flush)
+        (current_cpu(), find(c"async_safe_run_on_cpu"), flush())
     else {
         return false;
     };
@@ -440,6 +439,44 @@ pub(crate) fn discard_code() -> bool {
         later(*vcpu, flush, 0);
     }
     true
+}
+
+/// Whether QEMU can discard all translated code.
+pub(crate) fn discards_code() -> bool {
+    flush().and(find(c"async_safe_run_on_cpu")).is_some()
+}
+
+/// `tb_flush` of QEMU.
+fn flush() -> Option<*mut c_void> {
+    find(c"tb_flush").or_else(|| find(c"tb_flush__exclusive_or_serial"))
+}
+
+/// Whether the program itself may write to the page of an address; `None` if this QEMU does not tell.
+pub(crate) fn is_writable(address: u64) -> Option<bool> {
+    /// `PAGE_WRITE` and `PAGE_WRITE_ORG` (include/exec/page-protection.h, before include/exec/cpu-all.h). QEMU takes the first away
+    /// from pages whose code it translated.
+    const WRITE: c_int = 0x02 | 0x10;
+    page_flags(address).map(|flags| flags & WRITE != 0)
+}
+
+/// Whether a program may execute the page of an address; `None` if this QEMU does not tell.
+pub(crate) fn is_executable(address: u64) -> Option<bool> {
+    /// `PAGE_EXEC` (as above).
+    const EXECUTE: c_int = 0x04;
+    page_flags(address).map(|flags| flags & EXECUTE != 0)
+}
+
+/// QEMU's flags of a program's page.
+fn page_flags(address: u64) -> Option<c_int> {
+    type Flags = unsafe extern "C" fn(u64) -> c_int;
+    static FLAGS: OnceLock<Option<Flags>> = OnceLock::new();
+    let flags = (*FLAGS.get_or_init(|| {
+        let found = find(c"page_get_flags")?;
+        // SAFETY: the function has this type in 7.2 to 11.1.
+        Some(unsafe { std::mem::transmute::<*mut c_void, Flags>(found) })
+    }))?;
+    // SAFETY: the function takes any address.
+    Some(unsafe { flags(address) })
 }
 
 /// Returns the version to declare to the QEMU that loads the plugin.

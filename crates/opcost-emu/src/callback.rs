@@ -29,6 +29,9 @@ static CLAIMED: AtomicBool = AtomicBool::new(false);
 /// include/uapi/linux/sched.h
 const CLONE_THREAD: u64 = 0x10000;
 
+/// include/uapi/linux/mman.h; `MAP_SHARED_VALIDATE` contains it.
+const MAP_SHARED: u64 = 1;
+
 thread_local! {
     static OWNER: Cell<bool> = const { Cell::new(false) };
 }
@@ -366,19 +369,24 @@ fn refuse_system_call(numbers: &SystemCalls, number: i64, flags: u64, out: &Path
     }
 }
 
-/// Called when a system call begins; `arguments`: the first, second, third and fifth.
-pub(crate) fn on_system_call(vcpu: c_uint, number: i64, arguments: [u64; 4]) {
+/// Called when a system call begins; `arguments`: the first five.
+pub(crate) fn on_system_call(vcpu: c_uint, number: i64, arguments: [u64; 5]) {
     if allowed(vcpu) {
         // SAFETY: this thread owns the state.
         let plugin = unsafe { plugin() };
-        let [first, second, third, fifth] = arguments;
+        let [first, second, third, fourth, fifth] = arguments;
         plugin.system_calls += 1;
         let numbers = &plugin.target.system_calls;
         refuse_system_call(numbers, number, first, &plugin.arguments.out);
         if number == numbers.map {
             plugin.mapped.map(third, fifth);
+            if fourth & MAP_SHARED != 0 {
+                plugin.follow_cuts();
+            }
+        } else if numbers.cuts.contains(&number) {
+            plugin.follow_cuts();
         } else if number == numbers.action {
-            plugin.handle_signals(second);
+            plugin.handle_signals(first, second);
         }
     }
 }

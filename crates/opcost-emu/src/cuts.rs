@@ -6,6 +6,7 @@
 //! unnecessary, with every version of the API. The stack pointer comes from QEMU's CPU object; the plugin learns its offset
 //! from the first calls (`stack.rs`) and works without it if it does not find exactly one.
 
+use crate::api;
 use crate::block::{Block, cost, is_kernel};
 use crate::counters::Cost;
 use crate::plugin::Plugin;
@@ -20,15 +21,126 @@ impl Plugin {
         let landmark = block
             .landmark
             .is_some_and(|(landmark, place)| place.is_some() || landmark == Landmark::Fault);
+        let closing = self.totals.as_ref().map(|totals| totals.closing(block));
         landmark
             || block.behind.is_some()
-            || Closing::of(block) == Closing::ByStore
-            || self.stack.is_open()
+            || closing == Some(Closing::ByStore)
+            || block.restorer.is_some()
+            || self.learns_calls()
+    }
+
+    /// Whether totals alone are counted, and calls still have to tell the place of the stack pointer.
+    pub(crate) fn learns_calls(&self) -> bool {
+        self.totals.as_ref().is_some_and(|totals| totals.cuts) && self.stack.is_open()
+    }
+
+    /// Whether blocks of a program without a kernel begin and end as a whole until [`follow_cuts`](Self::follow_cuts).
+    pub(crate) fn counts_whole_blocks(&self) -> bool {
+        let tells_cuts = !self.target.restarts_own_stores || api::is_writable(0).is_some();
+        !self.arguments.system && tells_cuts && api::discards_code()
+    }
+
+    /// Counts a program block by block from now on, because its blocks may be cut short.
+    #[cold]
+    pub(crate) fn follow_cuts(&mut self) {
+        // QEMU 7.2 may still use what it frees with the code if an instruction with callbacks faulted.
+        if self.totals.as_ref().is_some_and(|totals| totals.faulted) {
+            self.failure.get_or_insert_with(|| {
+                "the program handled a fault, and later shares memory, queues a signal, handles SIGTRAP, handles \
+                 faults without SA_SIGINFO or executes code that it may write to, so totals alone cannot be \
+                 counted exactly: count with functions instead"
+                    .into()
+            });
+        } else if self.totals.take_if(|totals| !totals.cuts).is_some() {
+            self.by_entry =
+                self.target.signalled.is_some() && !self.untold && self.stack.use_shown();
+            self.translate_anew();
+        }
+    }
+
+    /// Prepares for a signal that the program now handles; `tells`: whether the frame will tell what the signal interrupts.
+    pub(crate) fn follow_handled(&mut self, tells: bool) {
+        if !(tells && self.target.signalled.is_some() && self.stack.use_shown()) {
+            self.follow_cuts();
+        }
+    }
+
+    /// Takes back what a fault left undone, at the first block of the program's handler.
+    fn settle_signal(&mut self, handler: &Block) {
+        let Some(signal) = self.signalled(handler) else { return };
+        let at = signal.instruction;
+        let of = |number| self.blocks.numbered(number);
+        let mut found = (1..=self.blocks.len() as u64)
+            .filter_map(of)
+            .filter_map(|block| Some((block, block.index_of(at)?)));
+        if !signal.by_fault {
+            // The handler may go on elsewhere.
+            if let Some(site) =
+                found.find_map(|(block, _)| block.repeats.filter(|_| block.repeats_at(at)))
+            {
+                // SAFETY: sites live as long as the plugin; QEMU adds to them between callbacks only.
+                unsafe { (*site).leave() };
+            }
+            return;
+        }
+        let Some(totals) = &mut self.totals else { return };
+        totals.faulted = true;
+        let Some((left, index)) = found.next() else { return };
+        let last = left.address_behind(index).wrapping_sub(1);
+        // Nothing began if the fetch faulted.
+        if [at, last].map(api::is_executable).contains(&Some(false)) {
+            return;
+        }
+        let rest = |block: &Block, index: usize| {
+            let last = block.facts[block.facts.len() - 1].0;
+            let begins = began(&block.facts[index].0);
+            (begins, block.one(index), block.tail(index), block.end(), last.repeat.is_some())
+        };
+        // SAFETY: counts live for ever, and QEMU adds to them between callbacks only.
+        let mut times = unsafe { *left.count };
+        for (block, other) in found {
+            // SAFETY: as above.
+            times += unsafe { *block.count };
+            if rest(block, other) != rest(left, index) {
+                self.failure.get_or_insert_with(|| {
+                    format!(
+                        "an instruction at {at:#x} faulted, and blocks of code that contain it end differently, \
+                         so totals alone cannot be counted exactly: count with functions instead"
+                    )
+                });
+                return;
+            }
+        }
+        if let Some(site) = left.repeats {
+            // SAFETY: as above.
+            unsafe { (*site).leave() };
+        }
+        // A handler's first block that is a loop begins with the same frame again.
+        if totals.settled.insert(signal.frame, (at, times)) == Some((at, times)) {
+            return;
+        }
+        self.take_back_behind(left, index);
+        if began(&left.facts[index].0) {
+            self.take_back_unfinished(left, index);
+        }
+    }
+
+    /// Looks whether the program may write to a block's code, which would cut the block; `bytes`: the length of the code.
+    pub(crate) fn watch_own_stores(&mut self, start: u64, bytes: u64) {
+        let whole = self.totals.as_ref().is_some_and(|totals| !totals.cuts);
+        let writable = |address| api::is_writable(address) != Some(false);
+        if whole
+            && self.target.restarts_own_stores
+            && (writable(start) || writable(start.wrapping_add(bytes.saturating_sub(1))))
+        {
+            self.follow_cuts();
+        }
     }
 
     /// Does what the beginning of a block needs beside QEMU's own counting.
     pub(crate) fn look_total(&mut self, begun: &'static Block) {
         let Some(totals) = &mut self.totals else { return };
+        let closing = totals.closing(begun);
         let plain = begun.kernel && begun.landmark.is_none() && begun.behind.is_none();
         if let Some(slot) = totals.call.take().filter(|_| plain) {
             // SAFETY: a block begins on the one vCPU.
@@ -42,7 +154,10 @@ impl Plugin {
                 self.landmarks[place] += 1;
             }
         }
-        if Closing::of(begun) == Closing::ByStore {
+        if begun.restorer.is_some() && self.stack.is_known() {
+            self.settle_signal(begun);
+        }
+        if closing == Closing::ByStore {
             if begun.is_one_access() {
                 self.settle_own_store(begun);
             }
@@ -171,7 +286,9 @@ impl Plugin {
     /// # Errors
     /// The stack pointer's place is not known, so faults could not be settled.
     pub(crate) fn begin_totals(&mut self, block: &Block) -> Result<(), String> {
-        let Some(totals) = &mut self.totals else { return Ok(()) };
+        let Some(totals) = self.totals.as_mut().filter(|totals| totals.cuts) else {
+            return Ok(());
+        };
         totals.set(if Closing::of(block) == Closing::Never { 0 } else { block.number });
         match self.stack.is_known() {
             true => Ok(()),

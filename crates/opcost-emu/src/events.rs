@@ -65,13 +65,13 @@ mod id {
         first: u64,
         second: u64,
         third: u64,
-        _: u64,
+        fourth: u64,
         fifth: u64,
         _: u64,
         _: u64,
         _: u64,
     ) {
-        callback::on_system_call(vcpu, number, [first, second, third, fifth]);
+        callback::on_system_call(vcpu, number, [first, second, third, fourth, fifth]);
     }
 }
 

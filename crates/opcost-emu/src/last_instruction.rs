@@ -1,6 +1,6 @@
 //! The last instruction that QEMU translated of a program without a kernel.
 //!
-//! If a signal kills the program, QEMU ends itself by the same signal and calls no plugin. An instruction that the CPU lacks ends its
+//! If a signal kills the program, QEMU ends itself by the same signal; up to 7.2 it calls no plugin then. An instruction that the CPU lacks ends its
 //! block, and the block is executed as soon as it is translated. Therefore the end of the last block names that instruction.
 
 use opcost_record::emulation::{LastInstruction, last_path};

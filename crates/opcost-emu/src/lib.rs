@@ -19,7 +19,8 @@
 //! - `model=PATH`: caches and branch predictor of the core that the file describes, without its cycles (`timing.rs`); needs a
 //!   machine with one vCPU, as `cycles` does.
 //! - `cycles=PATH`: the cycles of the core that the file describes.
-//! - `profile=on|off`: cost by calling context. Without it a machine with one vCPU and a known kernel is counted by `totals.rs`.
+//! - `profile=on|off`: cost by calling context. Without it a program, and a machine with one vCPU and a known kernel, are counted by
+//!   `totals.rs`.
 //! - `stubs=off`: one function counts all blocks (`stub.rs`), as on a host without stubs; for tests.
 //! - `callgrind=WORD`: counts as `callgrind/mod.rs` describes, by the settings of `opcost_callgrind::settings`; the other arguments
 //!   are left out.
@@ -77,11 +78,11 @@
 //! A machine with several vCPUs and `window=whole` in a machine need a step at each instruction that may fault, and a callback at each
 //! call and return. If the symbols say how the kernel is entered, neither is needed (`Plugin::settle_by_entry`): the processor pushes
 //! the address of a faulted instruction, and the stack pointer gives the slots (`stack.rs`). An x86-64 program without a kernel needs
-//! neither once the stack pointer is found: the frame of a signal has the address (`Plugin::handle_signals`). Both ways give the same
-//! counts and contexts.
+//! neither once the stack pointer is found: the frame of a signal has the address (`Plugin::handle_signals`), unless a handler of
+//! faults has no `SA_SIGINFO`. Both ways give the same counts and contexts.
 //!
 //! Totals alone need no callback at calls and returns either: QEMU's own code counts the blocks, and the plugin is called where the
-//! kernel is entered (`totals.rs`).
+//! kernel is entered, or where a program's handler of signals begins (`totals.rs`).
 //!
 //! # Speed
 //! docs/emulation.md has ratios for each QEMU; `benches/speed.rs` and `script/bench` measure them. Most of the cost of counting is

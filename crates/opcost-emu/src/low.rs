@@ -28,15 +28,13 @@ const MAP_FAILED: usize = usize::MAX;
 
 /// Allocates zeroed room for some values and never frees it.
 ///
-/// `low`: whether the room may be low; without low memory it is allocated elsewhere.
+/// `low`: whether the room may be low.
 pub(crate) fn room<T>(count: usize, low: bool) -> *mut T {
     let layout = Layout::array::<T>(count).expect("as much as any program has");
-    let found = if low {
-        // SAFETY: a new mapping touches no memory that is in use.
-        unsafe { mmap(null_mut(), layout.size(), READ_WRITE, PRIVATE | LOW, -1, 0) }
-    } else {
-        null_mut()
-    };
+    // Mappings elsewhere are close to QEMU's translated code, which is a mapping, too.
+    let flags = if low { PRIVATE | LOW } else { PRIVATE };
+    // SAFETY: a new mapping touches no memory that is in use.
+    let found = unsafe { mmap(null_mut(), layout.size(), READ_WRITE, flags, -1, 0) };
     // Mappings are aligned to pages.
     if !found.is_null() && found.addr() != MAP_FAILED && layout.align() <= PAGE_BYTES {
         return found.cast();

@@ -23,7 +23,7 @@ use crate::report::{Reports, write_error};
 use crate::stack::{Entered, Stack};
 use crate::steps::Recorder;
 use crate::stub::Stubs;
-use crate::target::{Signalled, Target};
+use crate::target::{FAULTS, Signalled, TRAP, Target};
 use crate::timing::Timing;
 use crate::totals::Totals;
 use crate::tree::{NODES_MAX, Tree};
@@ -110,8 +110,10 @@ pub(crate) struct Plugin {
     /// The number of instructions that the last block finished, as the closer look found.
     executed: usize,
     pub(crate) system_calls: u64,
-    /// The handlers of signals of a program without a kernel, each with its restorer.
+    /// The handlers of signals of a program without a kernel, each with its last restorer.
     pub(crate) handlers: HashMap<u64, u64>,
+    /// All restorers of these handlers.
+    restorers: Vec<u64>,
     /// Files from which the program mapped code.
     pub(crate) mapped: Mapped,
     /// How many alternatives of the kernel were in place when the first region began.
@@ -124,6 +126,11 @@ pub(crate) struct Plugin {
     pub(crate) stack: Stack,
     /// The state of counting totals only; `None` with contexts.
     pub(crate) totals: Option<Totals>,
+    /// Whether contexts are charged with all instructions, and their sum is checked: not where totals alone were counted, be it until
+    /// the program made the plugin follow cuts.
+    charges: bool,
+    /// Whether a handler of faults is not told if a fault led to it. Blocks are then followed by steps.
+    pub(crate) untold: bool,
     /// The code that QEMU calls at the beginning of blocks.
     pub(crate) stubs: Stubs,
     /// Whether blocks translated from now on rely on the kernel's entries for cuts and on the stack pointer for slots.
@@ -190,12 +197,15 @@ impl Plugin {
             executed: usize::MAX,
             system_calls: 0,
             handlers: HashMap::new(),
+            restorers: Vec::new(),
             mapped: Mapped::default(),
             patched: None,
             last,
             probes: Box::default(),
             stack: Stack::new(target),
             totals: None,
+            charges: true,
+            untold: false,
             stubs: Stubs::default(),
             by_entry: false,
             discarded: false,
@@ -204,13 +214,12 @@ impl Plugin {
         let one_kernel =
             plugin.arguments.system && plugin.one_vcpu && plugin.attribution.knows_faults();
         let counts_only = !plugin.arguments.profile && plugin.timing.is_none();
-        if counts_only
-            && target.is_modelled
-            && one_kernel
-            && plugin.arguments.window == Window::Markers
-        {
-            let learns = plugin.stack.is_open() && api::current_cpu().is_some();
-            plugin.totals = learns.then(Totals::new);
+        let learns = plugin.stack.is_open() && api::current_cpu().is_some();
+        let of_kernel =
+            target.is_modelled && one_kernel && plugin.arguments.window == Window::Markers;
+        if counts_only && learns && (of_kernel || plugin.counts_whole_blocks()) {
+            plugin.totals = Some(Totals::new(plugin.arguments.system));
+            plugin.charges = false;
         }
         plugin.addresses = plugin.arguments.addresses.then(|| Box::new(Addresses::new()));
         if plugin.arguments.footprint {
@@ -461,8 +470,10 @@ impl Plugin {
             && self.one_vcpu
             && self.attribution.knows_faults();
         // Where signals tell a program's faults, its blocks need no steps, either.
-        let by_signal =
-            !self.arguments.system && self.target.signalled.is_some() && self.timing.is_none();
+        let by_signal = !self.arguments.system
+            && self.target.signalled.is_some()
+            && self.timing.is_none()
+            && !self.untold;
         // A program's own calls tell where the stack pointer is, but nothing tells its faults.
         let learns = wanted
             || by_signal
@@ -475,33 +486,54 @@ impl Plugin {
         }
     }
 
-    /// Notes the handler of signals that a program installs; `action`: the address of its `struct sigaction`.
-    pub(crate) fn handle_signals(&mut self, action: u64) {
-        if self.target.signalled.is_none() || action == 0 {
+    /// Notes the handler of a signal that a program installs; `action`: the address of its `struct sigaction`.
+    pub(crate) fn handle_signals(&mut self, signal: u64, action: u64) {
+        if action == 0 {
             return;
         }
         // The handler, the flags and the restorer, a word each (`struct kernel_sigaction` of the C library).
         let mut bytes = [0u8; 24];
-        if !self.stack.read(action, &mut bytes) {
-            return;
-        }
+        let read = self.stack.read(action, &mut bytes);
         let word = |index: usize| {
             u64::from_le_bytes(bytes[8 * index..][..8].try_into().expect("eight bytes"))
         };
-        let (handler, restorer) = (word(0), word(2));
+        let (handler, flags, restorer) = (word(0), word(1), word(2));
         // SIG_DFL and SIG_IGN are 0 and 1.
-        if handler > 1 && self.handlers.insert(handler, restorer) != Some(restorer) && self.by_entry
+        let handled = handler > 1;
+        let by_fault = FAULTS.contains(&signal);
+        if by_fault && handled && flags & SA_SIGINFO == 0 && self.target.signalled.is_some() {
+            self.untold = true;
+            if std::mem::take(&mut self.by_entry) {
+                self.translate_anew();
+            }
+        }
+        if handled || !read {
+            let tells = !by_fault || signal != TRAP && !self.untold;
+            // Without frames that tell anything, only faults cut blocks.
+            if by_fault || self.target.signalled.is_some() {
+                self.follow_handled(tells && read);
+            }
+        }
+        if handled && !self.restorers.contains(&restorer) {
+            self.restorers.push(restorer);
+        }
+        if handled
+            && self.target.signalled.is_some()
+            && self.handlers.insert(handler, restorer) != Some(restorer)
+            && (self.by_entry || self.totals.is_some())
+            && (1..=self.blocks.len() as u64).any(|number| {
+                self.blocks.numbered(number).is_some_and(|block| block.start == handler)
+            })
         {
             self.translate_anew();
         }
     }
 
     /// The state that a signal interrupted, if a block begins to which a signal led.
-    fn signalled(&self, begun: &Block) -> Option<Signalled> {
-        self.target
-            .signalled
-            .zip(begun.restorer)
-            .and_then(|(read, restorer)| read(&self.stack, restorer))
+    pub(crate) fn signalled(&self, begun: &Block) -> Option<Signalled> {
+        let (read, _) = self.target.signalled.zip(begun.restorer)?;
+        // Several signals may have the handler in common.
+        self.restorers.iter().find_map(|restorer| read(&self.stack, *restorer))
     }
 
     /// Looks closer at a block to which control may have come in any way.
@@ -585,11 +617,11 @@ impl Plugin {
     }
 
     /// Has QEMU discard all translated code.
-    fn translate_anew(&mut self) {
+    pub(crate) fn translate_anew(&mut self) {
         if !api::discard_code() {
             self.failure.get_or_insert_with(|| {
                 "this QEMU cannot discard translated code (it exports no async_safe_run_on_cpu and tb_flush), \
-                 so code of the kernel's boot would count for programs: use Debian's QEMU"
+                 so code that it translated before cannot be counted exactly: use Debian's QEMU"
                     .into()
             });
         }
@@ -1040,7 +1072,7 @@ impl Plugin {
             &self.walk.tree,
             (&self.regions, &self.program_regions),
             self.drains.left(),
-            self.totals.is_none(),
+            self.charges,
             self.watching.as_deref(),
         )?;
         if let Some(addresses) = &self.addresses {
@@ -1173,6 +1205,9 @@ impl Plugin {
         Ok(())
     }
 }
+
+/// The flag of a handler that gets a `siginfo_t` (include/uapi/asm-generic/signal-defs.h). Without it, the frame has none.
+const SA_SIGINFO: u64 = 4;
 
 /// Leaks a value and returns the pointer to it, which callbacks may keep for ever.
 pub(crate) fn leak<T>(value: T) -> *mut T {

@@ -242,6 +242,14 @@ impl Stack {
         }
     }
 
+    /// Uses the place that a program's first block showed; returns whether the place is known.
+    pub(crate) fn use_shown(&mut self) -> bool {
+        if self.place.is_null() {
+            self.place = self.shown;
+        }
+        !self.place.is_null()
+    }
+
     /// Finds QEMU's object of the vCPU that the calling thread runs.
     pub(crate) fn attach(&mut self) {
         if self.vcpu.is_null() {

@@ -1,7 +1,7 @@
 //! The host's code that counts a program's block where QEMU can only call and add (up to version 2 of the API).
 //!
 //! A function that serves all blocks has to load a block's line, the place of the block's count, and the plugin's fields. Each
-//! block therefore has code of its own, a *stub*, with all numbers in its instructions: the stub compares, counts and stores as
+//! block therefore has code of its own, a *stub*, with all numbers and distances in its instructions: the stub compares, counts and stores as
 //! QEMU's own code does from version 3 on (`translate.rs`), and goes on to the common function if control may have left the
 //! block's function. Stubs stand close to QEMU's translated code, which then calls them without a pointer.
 //!
@@ -18,7 +18,7 @@ const ROOM_BYTES: usize = 1 << 27;
 /// Stubs begin at multiples of this number.
 const ALIGNED: usize = 16;
 /// The longest stub.
-const STUB_BYTES_MAX: usize = 112;
+const STUB_BYTES_MAX: usize = 128;
 
 /// The registers of the host that a callback may change, as instructions number them.
 const RAX: u8 = 0;
@@ -44,7 +44,7 @@ impl Stubs {
     /// Returns the stub of a block, and makes it when first asked; `None` if there is no room, or a number of the block is too large.
     ///
     /// `cells`: those that the stub compares and changes; `otherwise`: the function that gets the block when control does not go on in
-    /// the block's function, or a second thread executes the block.
+    /// the block's function.
     pub(crate) fn of(
         &mut self,
         block: &'static Block,
@@ -59,8 +59,8 @@ impl Stubs {
         if ROOM_BYTES - self.used < STUB_BYTES_MAX {
             return None;
         }
-        let code = code(block, cells, otherwise)?;
         let at = room.wrapping_add(self.used);
+        let code = code(block, cells, otherwise, at.addr() as u64)?;
         self.used += code.len().next_multiple_of(ALIGNED);
         // SAFETY: the room is the plugin's for good and has `STUB_BYTES_MAX` bytes here, which nothing calls yet. The code takes a
         // callback's arguments and keeps the host's calling convention.
@@ -74,59 +74,75 @@ impl Stubs {
     }
 }
 
-/// Returns a block's stub (Intel SDM volume 2). The callback's first argument, the vCPU, is in edi; the second, the block, in rsi.
-fn code(block: &Block, cells: *const Cells, otherwise: ExecCallback) -> Option<Vec<u8>> {
+/// Returns a block's stub, to stand at an address (Intel SDM volume 2). The callback's second argument, the block, is in rsi. A program's
+/// second thread may come here: its run is refused, so the cells' contents then mean nothing.
+fn code(block: &Block, cells: *const Cells, otherwise: ExecCallback, at: u64) -> Option<Vec<u8>> {
     let [expected, retired, last] =
         [offset_of!(Cells, expected), offset_of!(Cells, retired), offset_of!(Cells, last)]
-            .map(|offset| offset as u8);
+            .map(|offset| (cells.addr() + offset) as u64);
+    let mut stub = Stub { code: Vec::with_capacity(STUB_BYTES_MAX), at };
     let tag = extended(block.tag)?;
-    let mut code = Vec::with_capacity(STUB_BYTES_MAX);
-    // test edi, edi; jne: a program's second thread must not touch the cells
-    code.extend([0x85, 0xff, 0x75, 0]);
-    let mut leaves = vec![code.len()];
-    load(&mut code, RAX, cells.addr() as u64);
-    // cmp qword [rax + expected], tag; jne
-    code.extend([0x48, 0x81, 0x78, expected]);
-    code.extend(tag);
-    code.extend([0x75, 0]);
-    leaves.push(code.len());
-    load(&mut code, RDX, block.count.addr() as u64);
-    // inc qword [rdx]
-    code.extend([0x48, 0xff, 0x02]);
+    // cmp qword [expected], tag; jne
+    stub.word(&[0x48, 0x81, 0x38], expected, &tag);
+    stub.code.extend([0x75, 0]);
+    let leave = stub.code.len();
+    // inc qword [count]
+    stub.word(&[0x48, 0xff, 0x00], block.count.addr() as u64, &[]);
     match i8::try_from(block.retired) {
         Ok(0) => {}
-        // add qword [rax + retired], imm8 or imm32
-        Ok(few) => code.extend([0x48, 0x83, 0x40, retired, few as u8]),
+        // add qword [retired], imm8 or imm32
+        Ok(few) => stub.word(&[0x48, 0x83, 0x00], retired, &[few as u8]),
         Err(_) => {
-            code.extend([0x48, 0x81, 0x40, retired]);
-            code.extend(u32::from(block.retired).to_le_bytes());
+            stub.word(&[0x48, 0x81, 0x00], retired, &u32::from(block.retired).to_le_bytes());
         }
     }
     if !block.is_held() {
-        // mov [rax + last], rsi
-        code.extend([0x48, 0x89, 0x70, last]);
+        // mov [last], rsi
+        stub.word(&[0x48, 0x89, 0x30], last, &[]);
     }
     match extended(block.begun_tag) {
         _ if block.begun_tag == block.tag => {}
-        Some(begun) => {
-            // mov qword [rax + expected], imm32
-            code.extend([0x48, 0xc7, 0x40, expected]);
-            code.extend(begun);
-        }
+        // mov qword [expected], imm32
+        Some(begun) => stub.word(&[0x48, 0xc7, 0x00], expected, &begun),
         None => {
-            load(&mut code, RDX, block.begun_tag);
-            // mov [rax + expected], rdx
-            code.extend([0x48, 0x89, 0x50, expected]);
+            load(&mut stub.code, RDX, block.begun_tag);
+            // mov [expected], rdx
+            stub.word(&[0x48, 0x89, 0x10], expected, &[]);
         }
     }
+    let mut code = stub.code;
     code.push(0xc3);
-    for leave in leaves {
-        code[leave - 1] = u8::try_from(code.len() - leave).ok().filter(|far| *far < 0x80)?;
-    }
+    code[leave - 1] = u8::try_from(code.len() - leave).ok().filter(|far| *far < 0x80)?;
     load(&mut code, RAX, (otherwise as *const ()).addr() as u64);
     // jmp rax
     code.extend([0xff, 0xe0]);
     Some(code)
+}
+
+/// A stub so far, and the address at which it will stand.
+struct Stub {
+    code: Vec<u8>,
+    at: u64,
+}
+
+impl Stub {
+    /// Adds an instruction that accesses a word of memory.
+    ///
+    /// `start`: the instruction up to its ModRM byte, with rax as the base; `number`: what follows the address.
+    fn word(&mut self, start: &[u8], word: u64, number: &[u8]) {
+        let end = self.at + (self.code.len() + start.len() + 4 + number.len()) as u64;
+        let far = extended(word.wrapping_sub(end));
+        if far.is_none() {
+            load(&mut self.code, RAX, word);
+        }
+        self.code.extend(start);
+        if let (Some(far), Some(base)) = (far, self.code.last_mut()) {
+            // The word's distance from the next instruction takes the base's place.
+            *base |= 5;
+            self.code.extend(far);
+        }
+        self.code.extend(number);
+    }
 }
 
 /// Adds the instruction that loads a number into a register.
@@ -165,11 +181,13 @@ mod tests {
     fn a_stub_counts_what_goes_on_and_hands_over_the_rest() {
         let nowhere: &'static Block = Box::leak(Box::new(made(0, &[&[0x90]])));
         for (codes, number) in [(&[&[0x90][..]; 2][..], 2), (&[&[0x90][..]; 200], 200)] {
-            for function in [7, (1 << 20) - 2] {
+            // Low cells are too far away for a distance of four bytes.
+            for (function, low) in [(7, false), ((1 << 20) - 2, false), (7, true)] {
                 let mut stubs = Stubs::default();
-                let block = made(0x1000, codes).tagged(function, false, function == 7);
+                let mut block = made(0x1000, codes).tagged(function, false, function == 7);
+                block.count = low::zeros(1, low);
                 let block: &'static Block = Box::leak(Box::new(block));
-                let cells: *mut Cells = Box::leak(Box::new(Cells::behind(nowhere)));
+                let cells = low::one(Cells::behind(nowhere), low);
                 // Another host has no stubs.
                 let Some(stub) = stubs.of(block, cells, otherwise) else { return };
                 let used = stubs.used;
@@ -187,9 +205,6 @@ mod tests {
                     (*cells).expected = block.tag + 1;
                     stub(0, (&raw mut called).cast());
                     assert_eq!((called, *block.count), (1, 1));
-                    (*cells).expected = block.tag;
-                    stub(1, (&raw mut called).cast());
-                    assert_eq!((called, *block.count), (2, 1));
                 }
             }
         }

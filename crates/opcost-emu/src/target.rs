@@ -19,6 +19,11 @@ pub(crate) enum Call {
     SetsRegister,
 }
 
+/// The signals of instructions that fault: SIGILL, SIGTRAP, SIGBUS, SIGFPE and SIGSEGV (include/uapi/asm-generic/signal.h).
+pub(crate) const FAULTS: [u64; 5] = [4, TRAP, 7, 8, 11];
+/// SIGTRAP, whose frame has the address behind the instruction.
+pub(crate) const TRAP: u64 = 5;
+
 /// Numbers of system calls that the plugin watches in user mode.
 pub(crate) struct SystemCalls {
     /// `clone`, which starts a thread or a process.
@@ -31,6 +36,8 @@ pub(crate) struct SystemCalls {
     pub(crate) map: i64,
     /// `rt_sigaction`.
     pub(crate) action: i64,
+    /// `shmat`, `rt_sigqueueinfo` and `rt_tgsigqueueinfo`: see `totals.rs`.
+    pub(crate) cuts: &'static [i64],
 }
 
 /// Tests of the register that says why the kernel was entered.
@@ -47,6 +54,8 @@ pub(crate) struct Signalled {
     /// Address at which the code resumes, and its stack pointer.
     pub(crate) instruction: u64,
     pub(crate) stack: u64,
+    /// Address of the signal's frame.
+    pub(crate) frame: u64,
     /// Whether the signal is one by which instructions fault.
     pub(crate) by_fault: bool,
 }
@@ -62,7 +71,7 @@ pub(crate) struct Target {
     pub(crate) restarts_own_stores: bool,
     /// Whether the kernel executes code of its image at other addresses, too.
     pub(crate) maps_text_again: bool,
-    /// Whether models of cores know the instructions, and whether totals alone can be counted.
+    /// Whether models of cores know the instructions, and whether totals alone of a machine can be counted.
     pub(crate) is_modelled: bool,
     /// Decodes a block: its address, and the bytes of each instruction as QEMU cut them.
     pub(crate) decode: fn(u64, &[&[u8]]) -> Vec<Facts>,
@@ -86,8 +95,8 @@ pub(crate) struct Target {
     pub(crate) entered: unsafe fn(&Stack) -> Option<Entered>,
     /// Tests of the register that says why the kernel was entered, if it is to be learnt.
     pub(crate) causes: Option<Causes>,
-    /// Returns the state of the code that a signal interrupted, at the first block of a program's handler, which ends in a restorer;
-    /// `None` if no signal led there. Without the function, blocks of programs are followed step by step.
+    /// Returns the state of the code that a signal interrupted, at the first block of a program's handler, which ends in a restorer; `None`
+    /// if no signal led there. Without the function, blocks of programs are followed step by step.
     pub(crate) signalled: Option<fn(&Stack, u64) -> Option<Signalled>>,
     /// Whether a fetch faulted, at the first block of the handler of a fault; `None` if that is not known.
     pub(crate) fetch_faulted: unsafe fn(&Stack, &Entered) -> Option<bool>,

@@ -19,6 +19,19 @@
 //! that a fault cut. If the last instruction itself faulted, the plugin reads it from the guest's memory, at the address that
 //! the processor pushed. Additions exist in every version of the API, and no block needs a callback to say where it came
 //! from. A gate's key does not contain the flag, since the digits are the same.
+//!
+//! **A program without a kernel needs one addition a block.** A fault ends the program unless the program handles the fault's signal. (Up
+//! to 7.2 there is then no report. Later QEMUs call the plugin, and the last block counts as if it had reached its end; opcost takes no
+//! figures of a program that was killed.) The signal's frame has the address of the instruction. Nearly all blocks that contain the
+//! instruction end at the same place, since the translator ends a block at a jump or a page's end, or after 512 instructions. If two
+//! end otherwise, the report is an error. A handler whose first block is a loop begins with the same frame again; only a block that
+//! contains the instruction and began since tells another fault.
+//!
+//! A store into its own block needs code that the program may write to. A locked instruction whose operand is not aligned leaves its
+//! block once the program shares memory (`cpu_exec_step_atomic` in QEMU). A signal that the program queues may look like a fault. When the
+//! program executes such code, shares memory (`mmap`, `shmat`), queues a signal, or handles faults by a handler that is not told
+//! whether it was a fault (no `SA_SIGINFO`) or where registers cannot be read, QEMU translates everything anew (`Plugin::follow_cuts`):
+//! the plugin then counts blocks as it does with functions.
 
 use crate::block::Block;
 use crate::decode::{Exit, Facts};
@@ -34,12 +47,35 @@ pub(crate) struct Totals {
     pub(crate) call: Option<u64>,
     /// Places behind repeated string instructions, by address.
     pub(crate) sites: HashMap<u64, *mut Site>,
+    /// Whether QEMU's code tells which block was cut short. Otherwise all blocks that contain the place of a cut have to end alike.
+    pub(crate) cuts: bool,
+    /// Whether the program's first block was translated.
+    pub(crate) began: bool,
+    /// Whether the program handled a fault.
+    pub(crate) faulted: bool,
+    /// The fault that the handler's frame at an address was settled for: the address of the instruction, and how often the blocks that
+    /// contain the instruction had begun.
+    pub(crate) settled: HashMap<u64, (u64, u64)>,
 }
 
 impl Totals {
-    /// Makes the state before the first block.
-    pub(crate) fn new() -> Totals {
-        Totals { open: low::zeros(1, true), call: None, sites: HashMap::new() }
+    /// Makes the state before the first block; `cuts`: see [`Totals::cuts`].
+    pub(crate) fn new(cuts: bool) -> Totals {
+        Totals {
+            // In user mode the program's own memory may be low.
+            open: low::zeros(1, cuts),
+            call: None,
+            sites: HashMap::new(),
+            cuts,
+            began: false,
+            faulted: false,
+            settled: HashMap::new(),
+        }
+    }
+
+    /// Returns the way in which a block's number leaves the cell.
+    pub(crate) fn closing(&self, block: &Block) -> Closing {
+        if self.cuts { Closing::of(block) } else { Closing::Never }
     }
 
     /// Returns the number of the open block.

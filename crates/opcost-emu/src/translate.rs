@@ -85,10 +85,11 @@ impl Translator {
         if sources.is_empty() || plugin.arguments.window == Window::Never {
             return;
         }
+        let codes: Vec<&[u8]> = sources.iter().map(|source| source.code.bytes()).collect();
         if !plugin.arguments.system {
             plugin.stack.attach();
+            plugin.watch_own_stores(start, byte_sum(&codes));
         }
-        let codes: Vec<&[u8]> = sources.iter().map(|source| source.code.bytes()).collect();
         let kernel = plugin.arguments.system && is_kernel(start);
         // SAFETY: QEMU keeps the page of the first instruction mapped until the callback returns.
         let page = host.map(|host| unsafe { page_of(host) });
@@ -305,15 +306,21 @@ impl Request<'_> {
     /// # Safety
     /// The handles are QEMU's of the running callback.
     unsafe fn count_total(&mut self, known: &'static Block) {
-        let Some(totals) = &self.plugin.totals else { return };
+        let Some(totals) = &mut self.plugin.totals else { return };
+        let first = !std::mem::replace(&mut totals.began, true);
+        let shows = first && !totals.cuts && self.plugin.target.signalled.is_some();
         let (api, open) = (self.api, totals.open);
         let last = known.facts.len() - 1;
         let data = ptr::from_ref(known).cast_mut().cast::<c_void>();
         let (last_facts, _) = known.facts[last];
-        let closing = Closing::of(known);
+        let closing = totals.closing(known);
+        let cuts = totals.cuts;
         // SAFETY: the handles are QEMU's; cells and counts live for ever, as does what the data point to. QEMU calls at a block's
         // beginning before it adds.
         unsafe {
+            if shows {
+                (api.functions.on_block)(self.handle, on_first_block, api::NO_REGISTERS, data);
+            }
             if self.plugin.needs_look(known) {
                 (api.functions.on_block)(self.handle, callback::on_total, api::NO_REGISTERS, data);
             }
@@ -326,8 +333,8 @@ impl Request<'_> {
                 api.add_at_instruction(self.handles[last], open, known.number.wrapping_neg());
             }
             let learns =
-                self.plugin.stack.is_open() && known.kernel && last_facts.exit == Exit::Call;
-            if known.is_one_access() || closing == Closing::ByStore || learns {
+                self.plugin.learns_calls() && known.kernel && last_facts.exit == Exit::Call;
+            if cuts && known.is_one_access() || closing == Closing::ByStore || learns {
                 (api.functions.on_memory)(
                     self.handles[last],
                     callback::on_total_access,

@@ -37,5 +37,6 @@ pub(crate) static TARGET: Target = Target {
         execute: &[221, 281],
         map: 222,
         action: 134,
+        cuts: &[196, 138, 240],
     },
 };

@@ -3,7 +3,7 @@
 use super::decode::{LENGTH_MAX, decode_one};
 use crate::decode::Facts;
 use crate::stack::{Entered, Stack};
-use crate::target::Signalled;
+use crate::target::{FAULTS, Signalled};
 use opcost_record::symbols::PAGE_BYTES;
 
 /// The bit of a page fault's error code that says that a fetch faulted (Intel SDM volume 3, section 4.7).
@@ -45,8 +45,6 @@ pub(crate) fn signalled(state: &Stack, restorer: u64) -> Option<Signalled> {
     const INSTRUCTION: usize = 22;
     const FIRST_ARGUMENT: usize = 3;
     const SECOND_ARGUMENT: usize = 2;
-    /// SIGILL, SIGTRAP, SIGBUS, SIGFPE and SIGSEGV (include/uapi/asm-generic/signal.h).
-    const FAULTS: [u64; 5] = [4, 5, 7, 8, 11];
     // SAFETY: the place is known, and a block begins.
     let frame = unsafe { state.pointer() };
     let mut bytes = [0u8; 8 * (INSTRUCTION + 1)];
@@ -63,7 +61,8 @@ pub(crate) fn signalled(state: &Stack, restorer: u64) -> Option<Signalled> {
     let by_fault = FAULTS.contains(&signal)
         && state.read(information + 8, &mut code)
         && i32::from_le_bytes(code) > 0;
-    let interrupted = Signalled { instruction: word(INSTRUCTION)?, stack: word(STACK)?, by_fault };
+    let (instruction, stack) = (word(INSTRUCTION)?, word(STACK)?);
+    let interrupted = Signalled { instruction, stack, frame, by_fault };
     (word(0) == Some(restorer)).then_some(interrupted)
 }
 

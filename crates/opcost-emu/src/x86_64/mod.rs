@@ -37,5 +37,6 @@ pub(crate) static TARGET: Target = Target {
         execute: &[59, 322],
         map: 9,
         action: 13,
+        cuts: &[30, 129, 297],
     },
 };

@@ -61,15 +61,15 @@ early: mov $64,%ebx
 ";
 
 /// Assembles a program and runs it: once as it is, where the plugin follows blocks by steps, and once behind [`CALLS`], where signals
-/// tell where a block was cut. Counts between markers are the same.
+/// tell where a block was cut, both also for totals alone. Counts between markers are the same.
 fn run(source: &str, plugin_arguments: &[&str]) -> Option<emulator::Run> {
     let emulator = Emulator::find(USER)?;
     let program = emulator.build("program.S", &format!("{PROLOGUE}{source}"), &[])?;
-    let run = emulator.run(plugin_arguments, &[&program]);
+    let run = emulator.run_with_totals(plugin_arguments, &[&program]);
     if !plugin_arguments.contains(&"window=whole") {
         let source = format!("{PROLOGUE}{source}\n.text\n{CALLS}");
         let program = emulator.build("program.S", &source, &["-Wl,-e,early"])?;
-        let learned = emulator.run(plugin_arguments, &[&program]);
+        let learned = emulator.run_with_totals(plugin_arguments, &[&program]);
         assert_eq!(learned.report, run.report);
     }
     Some(run)
@@ -137,6 +137,40 @@ fn a_program_that_changes_its_own_code_between_runs_is_counted_as_it_is() {
     let figures = ["instructions", "branches"];
     let counts = run.works().into_iter().map(|work| figures.map(|name| count(&work, name)));
     assert_eq!(counts.collect::<Vec<_>>(), [[20, 5], [15, 10], [20, 5]]);
+}
+
+#[test]
+fn a_store_into_its_own_block_counts_once() {
+    // After mprotect the store changes the operand of the next instruction, in each of five turns.
+    let source = "_start: mov $10,%eax\n lea _start(%rip),%rdi\n and $-4096,%rdi\n mov $4096,%esi
+ mov $7,%edx\n syscall\n mov $5,%ecx\n START
+1: nop\n movb $7,3f+1(%rip)\n2: nop\n3: mov $1,%eax\n dec %ecx\n jnz 1b\n STOP\n EXIT";
+    let Some(run) = run(source, &[]) else { return };
+    check(&run.work(), &[("instructions", 5 * 6), ("stores", 5), ("branches", 5)]);
+}
+
+#[test]
+fn code_on_two_pages_that_is_written_in_turns_or_by_itself_counts_once() {
+    // In each of three turns code of four instructions is written, made executable and called.
+    let protect = |protection| {
+        format!(
+            "mov $10,%eax\n lea buffer(%rip),%rdi\n mov $8192,%esi\n mov ${protection},%edx\n syscall\n"
+        )
+    };
+    let source = format!(
+        "_start: mov $3,%ebx\n lea buffer+4092(%rip),%rbp\n START
+1: {} movl $0x00b89090,(%rbp)\n movl $0xc3000000,4(%rbp)\n {} call *%rbp\n dec %ebx\n jnz 1b\n STOP\n EXIT",
+        protect(3),
+        protect(5)
+    );
+    let Some(by_turns) = run(&source, &[]) else { return };
+    check(&by_turns.work(), &[("instructions", 3 * (5 + 2 + 5 + 1 + 4 + 2)), ("stores", 3 * 3)]);
+    // The store stands on two pages and writes to itself.
+    let source = "_start: mov $10,%eax\n lea own(%rip),%rdi\n and $-4096,%rdi\n mov $8192,%esi\n mov $7,%edx\n syscall
+ mov $5,%ebx\n START\n1: call own\n dec %ebx\n jnz 1b\n STOP\n EXIT
+.data\n.balign 4096\n.skip 4092\nown: nop\n2: movb $7,2b+6(%rip)\n nop\n ret\n.balign 4096";
+    let Some(own) = run(source, &[]) else { return };
+    check(&own.work(), &[("instructions", 5 * (1 + 4 + 2)), ("stores", 5 * 2)]);
 }
 
 #[test]
@@ -287,14 +321,176 @@ ticks: .long 0
     let Some(emulator) = Emulator::find(USER) else { return };
     let source = format!("{PROLOGUE}{source}\n.text\n{CALLS}");
     let Some(program) = emulator.build("program.S", &source, &["-Wl,-e,early"]) else { return };
-    let run = emulator.run(&[], &[&program]);
-    let turns = run.output.bytes().fold(0, |turns, letter| 16 * turns + u64::from(letter - b'a'));
-    assert!(turns > 20, "{} {}", run.output, run.errors);
-    // The handler's two instructions and the restorer's; its store tells how often.
-    let work = run.work();
-    let signals = count(&work, "stores");
-    assert!(signals >= 20, "{signals}");
-    check(&work, &[("instructions", 4 * (turns + signals)), ("loads", turns + 2 * signals)]);
+    for arguments in [&[][..], &["profile=off"]] {
+        let run = emulator.run(arguments, &[&program]);
+        let turns =
+            run.output.bytes().fold(0, |turns, letter| 16 * turns + u64::from(letter - b'a'));
+        assert!(turns > 20, "{} {}", run.output, run.errors);
+        // The handler's two instructions and the restorer's; its store tells how often.
+        let work = run.work();
+        let signals = count(&work, "stores");
+        assert!(signals >= 20, "{signals}");
+        check(&work, &[("instructions", 4 * (turns + signals)), ("loads", turns + 2 * signals)]);
+    }
+}
+
+#[test]
+fn a_string_instruction_that_a_timer_interrupts_for_good_never_retires() {
+    // The handler sets the timer again unless the string instruction was interrupted.
+    let source = "
+alarm: lea 1f(%rip),%rax
+ cmp %rax,168(%rdx)
+ jne 3f
+ lea 2f(%rip),%rax
+ mov %rax,168(%rdx)
+ ret
+3: mov $38,%eax\n xor %edi,%edi\n lea time(%rip),%rsi\n xor %edx,%edx\n syscall\n ret
+restorer: mov $15,%eax
+ syscall
+_start: mov $9,%eax\n xor %edi,%edi\n mov $1<<30,%esi\n mov $1,%edx\n mov $0x4022,%r10d\n mov $-1,%r8\n xor %r9d,%r9d
+ syscall\n mov %rax,%rbx
+ mov $13,%eax\n mov $14,%edi\n lea action(%rip),%rsi\n xor %edx,%edx\n mov $8,%r10d\n syscall
+ mov $38,%eax\n xor %edi,%edi\n lea time(%rip),%rsi\n xor %edx,%edx\n syscall
+ mov %rbx,%rsi\n mov $1<<30,%ecx
+ START
+1: rep lodsb
+2: nop
+ STOP
+ EXIT
+.data
+.balign 8
+action: .quad alarm, 0x04000004, restorer, 0
+time: .quad 0, 0, 0, 20000
+";
+    let Some(emulator) = Emulator::find(USER) else { return };
+    for (more, options) in [(CALLS, &["-Wl,-e,early"][..]), ("", &[])] {
+        let source = format!("{PROLOGUE}{source}\n.text\n{more}");
+        let Some(program) = emulator.build("program.S", &source, options) else { return };
+        for arguments in [&[][..], &["profile=off"]] {
+            let run = emulator.run(arguments, &[&program]);
+            // The nop, the handler's six instructions and the restorer's two.
+            check(&run.work(), &[("instructions", 1 + 6 + 2), ("stores", 1)]);
+        }
+    }
+}
+
+#[test]
+fn a_locked_instruction_of_shared_memory_counts_once() {
+    // The operand crosses eight bytes, so QEMU executes the instruction by itself.
+    let source = "_start: mov $9,%eax\n xor %edi,%edi\n mov $4096,%esi\n mov $3,%edx\n mov $0x21,%r10d\n mov $-1,%r8
+ xor %r9d,%r9d\n syscall\n mov %rax,%rbx\n START
+ nop\n lock incl 5(%rbx)\n nop\n STOP\n EXIT";
+    let Some(run) = run(source, &[]) else { return };
+    check(&run.work(), &[("instructions", 3), ("loads", 1), ("stores", 1)]);
+}
+
+#[test]
+fn a_handler_that_is_a_loop_settles_its_fault_once() {
+    let source = format!(
+        "{HANDLER}skip: decl turns(%rip)\n jnz skip\n movl $3,turns(%rip)\n addq $3,168(%rdx)\n ret
+_start: mov $13,%eax\n mov $11,%edi\n lea other(%rip),%rsi\n xor %edx,%edx\n mov $8,%r10d\n syscall
+ PROTECT\n lea buffer(%rip),%rbx\n mov $4,%ecx\n START
+1: nop\n mov (%rbx),%rax\n nop\n nop\n dec %ecx\n jnz 1b\n STOP\n EXIT
+.data\n.balign 8\nother: .quad skip, 0x04000004, restorer, 0\nturns: .long 3"
+    );
+    let Some(run) = run(&source, &[]) else { return };
+    check(&run.work(), &[("instructions", 4 * (5 + 9 + 2)), ("branches", 4 * (1 + 4 + 1))]);
+}
+
+#[test]
+fn a_handler_that_is_not_told_the_cause_is_counted_too() {
+    // Without SA_SIGINFO the frame has no cause; the stack's contents decide nothing.
+    let source = format!(
+        "{HANDLER}skip: addq $3,168(%rdx)\n ret
+_start: mov $13,%eax\n mov $11,%edi\n lea other(%rip),%rsi\n xor %edx,%edx\n mov $8,%r10d\n syscall
+ PROTECT\n lea buffer(%rip),%rbx
+ mov $4,%edx\n START
+1: lea -4096(%rsp),%rdi\n mov $512,%ecx\n xor %eax,%eax\n rep stosq
+ nop\n mov (%rbx),%rax\n nop\n nop\n dec %edx\n jnz 1b\n STOP\n EXIT
+.data\n.balign 8\nother: .quad skip, 0x04000000, restorer, 0"
+    );
+    let Some(run) = run(&source, &[]) else { return };
+    check(&run.work(), &[("instructions", 4 * (4 + 5 + 2 + 2)), ("string-iterations", 4 * 512)]);
+}
+
+#[test]
+fn a_fetch_that_faults_begins_nothing() {
+    // The load stands on two pages; the second is taken away behind the first of three calls, and the handler gives it back.
+    let source = format!(
+        "{HANDLER}_start: CATCH\n mov $3,%ebx\n START
+1: call cross\n mov $10,%eax\n lea cross+2(%rip),%rdi\n mov $4096,%esi\n mov $1,%edx\n syscall
+ dec %ebx\n jnz 1b\n STOP\n EXIT
+.balign 4096\n.skip 4094\ncross: mov 0x100(%rsp),%rax\n ret"
+    )
+    // The handler makes the page of the address that faulted executable.
+    .replace(" mov $3,%edx\n mov $10", " mov $5,%edx\n mov $10");
+    let Some(run) = run(&source, &[]) else { return };
+    check(&run.work(), &[("instructions", 3 * (1 + 2 + 5 + 2) + 2 * 11), ("loads", 3 * 2 + 2 * 3)]);
+}
+
+#[test]
+fn cuts_are_followed_from_within_a_region() {
+    // In the region: a handler, a fault, repeated string instructions, writable code that stores into itself, shared memory.
+    let source = format!(
+        "{HANDLER}_start: PROTECT\n lea buffer(%rip),%rbx\n START
+ lea buffer+32768(%rip),%rdi\n mov $5,%ecx\n rep stosb
+ CATCH                      # 6
+ lea buffer+32768(%rip),%rdi\n mov $7,%ecx\n rep stosb
+ nop\n mov %rax,(%rbx)\n nop # faults
+ STOP\n EXIT"
+    );
+    let Some(fault) = run(&source, &[]) else { return };
+    check(
+        &fault.work(),
+        &[("instructions", 3 + 6 + 3 + 3 + 11), ("string-iterations", 12), ("stores", 12 + 1 + 1)],
+    );
+    for (call, sum) in [
+        // mprotect of the program's code, and mmap of shared memory.
+        (
+            "mov $10,%eax\n lea _start(%rip),%rdi\n and $-4096,%rdi\n mov $4096,%esi\n mov $7,%edx\n syscall",
+            6,
+        ),
+        (
+            "mov $9,%eax\n xor %edi,%edi\n mov $4096,%esi\n mov $3,%edx\n mov $0x21,%r10d\n mov $-1,%r8\n xor %r9d,%r9d\n syscall",
+            8,
+        ),
+    ] {
+        let store = if sum == 6 { "movb $7,3f+1(%rip)" } else { "lock incl 5(%rbx)" };
+        let source = format!(
+            "_start: lea buffer(%rip),%rbx\n START
+ mov %rbx,%rdi\n mov $5,%ecx\n rep stosb
+ {call}
+ mov %rbx,%rdi\n mov $7,%ecx\n rep stosb
+ mov $5,%ecx
+1: nop\n {store}\n2: nop\n3: mov $1,%eax\n dec %ecx\n jnz 1b
+ STOP\n EXIT"
+        );
+        let Some(run) = run(&source, &[]) else { return };
+        let expected = [("instructions", 3 + sum + 3 + 1 + 5 * 6), ("stores", 12 + 5)];
+        check(&run.work(), &expected);
+    }
+}
+
+#[test]
+fn totals_that_cannot_be_settled_are_an_error() {
+    let Some(emulator) = Emulator::find(USER) else { return };
+    let caught = format!("{PROLOGUE}{HANDLER}_start: CATCH\n lea buffer(%rip),%rbx\n START\n");
+    let fault = "PROTECT\n mov (%rbx),%rax\n";
+    // Two blocks of 512 instructions, one of which begins behind the other's first; and a handler behind a fault.
+    let ends = " call 1f\n call 2f\n PROTECT\n call 1f\n STOP\n EXIT
+.balign 4096\n1: nop\n2: .rept 100\n nop\n .endr\n mov (%rbx),%rax\n .rept 600\n nop\n .endr\n ret";
+    let later = " mov $13,%eax\n mov $5,%edi\n lea action(%rip),%rsi\n xor %edx,%edx\n mov $8,%r10d\n syscall\n STOP\n EXIT";
+    for (rest, message) in [
+        (ends.to_string(), "blocks of code that contain it end differently"),
+        (format!("{fault}{later}"), "the program handled a fault, and later"),
+    ] {
+        let Some(program) = emulator.build("program.S", &format!("{caught}{rest}"), &[]) else {
+            return;
+        };
+        emulator.run(&[], &[&program]).work();
+        let error = emulator.run(&["profile=off"], &[&program]).error();
+        assert!(error.contains(message) && error.contains("count with functions"), "{error}");
+    }
 }
 
 #[test]

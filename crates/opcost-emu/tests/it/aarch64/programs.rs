@@ -19,7 +19,7 @@ fn run(source: &str, options: &[&str]) -> Option<Run> {
     let emulator = Emulator::find(USER_AARCH64)?;
     let source = format!("{MARKERS}.globl _start\n.text\n{source}{END}");
     let program = emulator.build("program.S", &source, &["-march=armv8.2-a"])?;
-    Some(emulator.run(options, &["-cpu", "neoverse-n1", &program]))
+    Some(emulator.run_with_totals(options, &["-cpu", "neoverse-n1", &program]))
 }
 
 #[test]
@@ -71,6 +71,7 @@ _start: adr x0,handler
  mov x0,#4                   // SA_SIGINFO
  str x0,[x20,#8]
  mov x8,#134                 // rt_sigaction
+ EARLY
  mov x0,#11                  // SIGSEGV
  mov x1,x20
  mov x2,#0
@@ -83,7 +84,7 @@ _start: adr x0,handler
  mov x3,#8
  svc #0
  mov x9,#0
- START
+ LATE
  nop
  ldr x0,[x9]                 // faults
  nop
@@ -94,11 +95,16 @@ _start: adr x0,handler
  b 1f
 .ltorg
 1:";
-    let Some(run) = run(source, &[]) else { return };
-    assert_eq!(run.status, Some(0), "{}", run.errors);
-    // QEMU's own return from a handler is two instructions: mov and svc.
-    let handled = 3 * (4 + 2);
-    check(&run.work(), &[("instructions", 3 + handled), ("system-calls", 3)]);
+    // The region begins behind the calls that install the handlers, and in front of them.
+    for (early, late, before, calls) in [("", "START", 0, 0), ("START", "", 12, 2)] {
+        let source = source.replace("EARLY", early).replace("LATE", late);
+        let Some(run) = run(&source, &[]) else { return };
+        assert_eq!(run.status, Some(0), "{}", run.errors);
+        // QEMU's own return from a handler is two instructions: mov and svc.
+        let handled = 3 * (4 + 2);
+        let expected = [("instructions", before + 3 + handled), ("system-calls", calls + 3)];
+        check(&run.work(), &expected);
+    }
 }
 
 #[test]

@@ -165,6 +165,29 @@ impl Emulator {
         self.start(environment, learned.api, &plugin_arguments, arguments)
     }
 
+    /// Runs QEMU as [`run`](Self::run) does, and once more for totals alone, which are the same.
+    pub(crate) fn run_with_totals(&self, plugin_arguments: &[&str], arguments: &[&str]) -> Run {
+        let run = self.run(plugin_arguments, arguments);
+        // These need contexts.
+        let needs = |argument: &&str| argument.starts_with("model=") || *argument == "addresses=on";
+        if !plugin_arguments.iter().any(needs) {
+            let alone: Vec<&str> =
+                plugin_arguments.iter().copied().chain(["profile=off"]).collect();
+            let totals = self.run(&alone, arguments);
+            match (Emulation::decode(&totals.report), Emulation::decode(&run.report)) {
+                (Ok(totals), Ok(run)) => {
+                    let counts = |emulation: Emulation| -> Vec<_> {
+                        let regions = emulation.runs.into_iter().flatten();
+                        regions.map(|region| (region.region, region.counts)).collect()
+                    };
+                    assert_eq!(counts(totals), counts(run));
+                }
+                _ => assert_eq!(totals.report, run.report),
+            }
+        }
+        run
+    }
+
     /// Runs the self-test's program or image.
     pub(crate) fn run_probe(&self, api: Option<i32>, plugin_arguments: &[&str]) -> Run {
         if self.qemu == USER {

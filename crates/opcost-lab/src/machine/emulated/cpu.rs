@@ -67,22 +67,8 @@ impl HasStatus for CpuError {
 /// # Errors
 /// [`CpuError`] names the model or the features.
 pub(super) fn check(tools: &Tools, model: &str) -> Result<Vec<String>, CpuError> {
-    let program = || tools.qemu.display().to_string();
-    let silent = |said: String| CpuError::Silent { model: model.into(), program: program(), said };
-    static MADE: OfFiles<(bool, String)> = OfFiles::new();
-    let (ended_well, said) = MADE
-        .get(&tools.qemu, model, || make_machine(tools, model))
-        .map_err(|error| silent(error.to_string()))?;
-    if !ended_well {
-        let line = said.lines().last().unwrap_or_default();
-        let said = match line.split_once(": ") {
-            _ if line.contains(NOT_64_BIT) => "it is a 32-bit CPU, and guests are 64-bit".into(),
-            Some((_, what)) => what.to_string(),
-            None => line.to_string(),
-        };
-        return Err(CpuError::Unknown { model: model.into(), said, program: program() });
-    }
-    let left_out = left_out(&said);
+    static LEFT_OUT: OfFiles<Vec<String>> = OfFiles::new();
+    let left_out = LEFT_OUT.get(&tools.qemu, model, || features_left_out(tools, model))?;
     let features = asked_for(&left_out, model);
     match features.is_empty() {
         true => Ok(left_out),
@@ -92,6 +78,26 @@ pub(super) fn check(tools: &Tools, model: &str) -> Result<Vec<String>, CpuError>
             features,
         }),
     }
+}
+
+/// The features of a model that QEMU leaves out by its own words.
+fn features_left_out(tools: &Tools, model: &str) -> Result<Vec<String>, CpuError> {
+    let program = tools.qemu.display().to_string();
+    let (ended_well, said) = make_machine(tools, model).map_err(|error| CpuError::Silent {
+        model: model.into(),
+        program: program.clone(),
+        said: error.to_string(),
+    })?;
+    if ended_well {
+        return Ok(left_out(&said));
+    }
+    let line = said.lines().last().unwrap_or_default();
+    let said = match line.split_once(": ") {
+        _ if line.contains(NOT_64_BIT) => "it is a 32-bit CPU, and guests are 64-bit".into(),
+        Some((_, what)) => what.to_string(),
+        None => line.to_string(),
+    };
+    Err(CpuError::Unknown { model: model.into(), said, program })
 }
 
 /// The error of a QEMU that counts a program without a kernel and refused its CPU, which is otherwise the program's failure.
