@@ -34,6 +34,11 @@ impl Blocks {
         Some(unsafe { &*self.blocks[place / CHUNK].add(place % CHUNK) })
     }
 
+    /// Returns all blocks, in the order of their numbers.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &'static Block> {
+        (1..=self.len() as u64).filter_map(|number| self.numbered(number))
+    }
+
     /// Adds the block that `make` returns; `make` gets the place of the block and the place of its count.
     pub(crate) fn add(
         &mut self,

@@ -69,10 +69,7 @@ impl Plugin {
     fn settle_signal(&mut self, handler: &Block) {
         let Some(signal) = self.signalled(handler) else { return };
         let at = signal.instruction;
-        let of = |number| self.blocks.numbered(number);
-        let mut found = (1..=self.blocks.len() as u64)
-            .filter_map(of)
-            .filter_map(|block| Some((block, block.index_of(at)?)));
+        let mut found = self.blocks.all().filter_map(|block| Some((block, block.index_of(at)?)));
         if !signal.by_fault {
             // The handler may go on elsewhere.
             if let Some(site) =

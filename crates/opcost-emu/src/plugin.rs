@@ -521,9 +521,7 @@ impl Plugin {
             && self.target.signalled.is_some()
             && self.handlers.insert(handler, restorer) != Some(restorer)
             && (self.by_entry || self.totals.is_some())
-            && (1..=self.blocks.len() as u64).any(|number| {
-                self.blocks.numbered(number).is_some_and(|block| block.start == handler)
-            })
+            && self.blocks.all().any(|block| block.start == handler)
         {
             self.translate_anew();
         }

@@ -304,7 +304,7 @@ fn check(framework: &str) {
         let sum: f64 = parts.sum();
         assert!((sum - one["instructions"].as_f64().unwrap()).abs() < 1e-6, "{one:#}");
     }
-    // Of the last benchmark alone, since counts are dear.
+    // A count is dear, so only the last benchmark is counted again.
     let last = sample.names.last().unwrap();
     let second = json(&bench(folder.path(), &["--json", last], &command));
     let mut again = second["benchmarks"].clone();
